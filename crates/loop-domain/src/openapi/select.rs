@@ -21,7 +21,9 @@ const SHOWN: usize = 80;
 pub(crate) fn chosen<'a>(document: &'a Document, only: &[String]) -> Result<Vec<Operation<'a>>, String> {
     let all = document.operations();
     if all.is_empty() {
-        return Err("the document has no operation that a tool can make: `paths` is empty".to_owned());
+        let why = document.left_out().into_iter().next();
+        let why = why.unwrap_or_else(|| "`paths` is empty".to_owned());
+        return Err(format!("the document has no operation that a tool can make: {why}"));
     }
     let mut wanted = BTreeSet::new();
     for text in only {
