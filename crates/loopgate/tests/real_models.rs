@@ -52,7 +52,7 @@ fn the_official_sdks_of_javascript_are_served_over_all_protocols() {
     let mut client = Command::new("node");
     client.arg(common::root().join("crates/loopgate/tests/clients/vendor_sdks.mjs"));
     client.arg(modules.expect("LOOPGATE_SDKS_MODULES is not set; see xtask/src/servers.rs"));
-    assert_eq!(exchanged(client), 36);
+    assert_eq!(exchanged(client), 37);
 }
 
 /// A server of a real model, and its URL.

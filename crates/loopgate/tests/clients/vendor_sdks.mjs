@@ -124,6 +124,12 @@ async function ofGoogle() {
   check("google stream", said !== "");
   const typed = { responseMimeType: "application/json", responseJsonSchema: person };
   check("google parse", isPerson(JSON.parse((await client.models.generateContent({ model, contents: ada, config: typed })).text)));
+  const streamed = client.chats.create({ model });
+  for (const message of ["Hello", "And now?"]) {
+    said = "";
+    for await (const piece of await streamed.sendMessageStream({ message })) said += piece.text ?? "";
+  }
+  check("google chat stream", said !== "");
   const chat = client.chats.create({ model });
   await chat.sendMessage({ message: "Hello" });
   check("google chat", (await chat.sendMessage({ message: "And now?" })).text !== "");
