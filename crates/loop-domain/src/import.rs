@@ -26,6 +26,8 @@ pub struct Imported {
     pub count: usize,
     /// How many of them are off until they are reviewed.
     pub off: usize,
+    /// How many operations and paths became no tool, each named in a comment. With [`ImportOptions::only`] none is counted.
+    pub left_out: usize,
     /// The hosts that they connect to, with the port where that is not the usual one.
     pub places: BTreeSet<String>,
     /// The names of the secrets that they need.

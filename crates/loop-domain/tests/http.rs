@@ -1,6 +1,8 @@
-//! Tools of kind `http`: what a program without the feature says, in `tool` what one with it does, and in `openapi` what an
-//! OpenAPI document becomes.
+//! Tools of kind `http`: what a program without the feature says, in `tool` what one with it does, in `openapi` what an
+//! OpenAPI document becomes, and in `documents` what those of public services become.
 
+#[cfg(feature = "http")]
+mod documents;
 #[cfg(feature = "http")]
 mod openapi;
 #[cfg(feature = "http")]

@@ -146,6 +146,10 @@ async fn a_model_and_a_count_of_tokens_can_be_asked_for() {
         assert_eq!((reply.status, reply.json()[member].is_string()), (200, true), "{path}");
     }
     assert_eq!(get(&server, "/v1/models/other").await.status, 404);
+    // Issue 43, P9: each SDK has a list of its own.
+    let listed = get(&server, "/v1beta/models").await.json();
+    assert_eq!((&listed["data"][0]["id"], &listed["models"][0]["name"]), (&json!("m"), &json!("models/m")));
+    assert_eq!((&listed["data"][0]["type"], &listed["has_more"]), (&json!("model"), &json!(false)));
     let body = json!({"model": "m", "messages": [{"role": "user", "content": "how many tokens are these"}]});
     for (path, member) in [
         ("/v1/messages/count_tokens", "input_tokens"),
@@ -155,6 +159,61 @@ async fn a_model_and_a_count_of_tokens_can_be_asked_for() {
         let reply = Reply::read(&exchange(&server, &request(path, &[], &body)).await);
         assert!(reply.status == 200 && reply.json()[member].as_u64() > Some(9), "{path}: {}", reply.text());
     }
+}
+
+// Issue 43, P9: Anthropic's SDK begins a thread for tools, and LiteLLM has the schema of an output where a beta had it.
+#[tokio::test]
+async fn what_a_beta_of_anthropic_opens_is_taken_with_its_header_alone() {
+    let server = LoopbackServer::start(Service::of(Arc::new(Offline::new()))).unwrap();
+    let asked = async |beta: &str, member: &str, value: Value| {
+        let mut body = Door::Anthropic.question(false);
+        body[member] = value;
+        let headers = [("anthropic-version", "2023-06-01"), ("anthropic-beta", beta)];
+        let path = Door::Anthropic.path(false);
+        Reply::read(&exchange(&server, &request(path, &headers, &body)).await)
+    };
+    let (threads, outputs) = ("other, message-threads-2026-08-12", "structured-outputs-2025-11-13");
+    let format = json!({"type": "json_schema", "schema": {"type": "object", "properties": {"n": {"type": "integer"}}}});
+    for (beta, member, value) in
+        [(threads, "thread", json!({"type": "create"})), (outputs, "output_format", format)]
+    {
+        assert_eq!(asked(beta, member, value.clone()).await.status, 200, "{member}");
+        let without = asked("other", member, value).await;
+        assert_eq!(without.status, 400, "{member}");
+        assert!(without.text().contains("Extra inputs are not permitted"), "{}", without.text());
+    }
+    let reply =
+        asked(outputs, "output_format", json!({"type": "json_schema", "schema": {"type": "integer"}})).await;
+    assert!(reply.json()["content"][0]["text"].as_str().unwrap().parse::<i64>().is_ok(), "{}", reply.text());
+    // Nothing is kept: the client learns it in the word by which it sends the whole again.
+    let lost = asked(threads, "thread", json!({"type": "continue", "previous_message_id": "msg_1"})).await;
+    assert_eq!(
+        (lost.status, &lost.json()["error"]["details"]["error_code"]),
+        (404, &json!("thread_not_found"))
+    );
+    assert_eq!(asked(threads, "thread", json!({"type": "other"})).await.status, 400);
+}
+
+// Issue 43, P9: the SDKs keep each piece of a streamed reply as a content of its own, and the last piece is empty.
+#[tokio::test]
+async fn a_chat_that_was_streamed_in_pieces_is_one_turn_of_the_model() {
+    let server = replying(ModelReply::text("Fine.", None));
+    let user = |part: Value| json!({"role": "user", "parts": [part]});
+    let model = |part: Value| json!({"role": "model", "parts": [part]});
+    let call = json!({"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "skip_thought_signature_validator"});
+    let result = user(json!({"functionResponse": {"name": "f", "response": {"result": "3"}}}));
+    let (hello, end) = (user(json!({"text": "hi"})), model(json!({"text": ""})));
+    for (contents, turns) in [
+        (json!([hello, model(json!({"text": "Good "})), model(json!({"text": "day"})), end, hello]), 3),
+        (json!([hello, model(call), end, result]), 3),
+    ] {
+        let asked = Door::Gemini.post(&server, false, &json!({ "contents": contents })).await;
+        assert_eq!(asked.status, 200, "{contents}: {}", asked.text());
+        let received = server.requests().pop().unwrap().request().unwrap();
+        assert_eq!(received.messages.len(), turns, "{received:?}");
+    }
+    let alone = Door::Gemini.post(&server, false, &json!({ "contents": [hello, end, hello] })).await;
+    assert_eq!(alone.status, 400, "{}", alone.text());
 }
 
 #[tokio::test]

@@ -402,7 +402,7 @@ fn history(api: Api) -> Value {
                 ]},
                 {"role": "tool", "tool_call_id": "call_a", "content": "3 degrees"},
                 {"role": "tool", "tool_call_id": "call_b", "content": "station offline"},
-                {"role": "assistant", "content": "Cold in Oslo."},
+                {"role": "assistant", "content": "Cold in Oslo.", "prefix": false},
                 {"role": "user", "content": [
                     {"type": "text", "text": "And this?"},
                     {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},

@@ -323,7 +323,7 @@ fn paths(t: &mut Table) {
     ] {
         t.request(what, &format!("GET {path}"), &[ADMIN]);
     }
-    t.request("an open path that is not open for a change", "POST /healthz", &["Content-Length: 0"]);
+    t.request("a change of an open path", "POST /healthz", &["Content-Length: 0"]);
     t.request("a path that only begins like an open one", "GET /healthz/v1", &[]);
     t.request("a failure of a route", "GET /v1/panic", &[ADMIN]);
 }

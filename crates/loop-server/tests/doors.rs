@@ -274,9 +274,28 @@ async fn head_and_options_behave() {
     assert_eq!(options.kind(), "method");
     let health = server.request("GET /healthz", &[]).await;
     assert_eq!((health.status, &*health.body), (200, "ok"));
-    // Issue 43, K8: the routes behind the door say what they are to all, and take no change there.
+    // Issue 43, K8: the routes behind the door say what they are to all, and which methods they take.
     assert_eq!(server.request("GET /openapi.json", &[]).await.status, 404);
-    assert_eq!(server.request("POST /openapi.json", &["Content-Length: 0"]).await.status, 401);
+    let post = server.request("POST /healthz", &["Content-Length: 0"]).await;
+    assert_eq!((post.status, post.kind(), post.header("allow")), (405, "method".to_owned(), "GET,HEAD"));
+    // A body does not hide that the path takes another method. Where it takes this one, no route runs.
+    let admin = server.bearer("admin");
+    for (line, expected) in [
+        ("GET /v1/runs/r/approve", (405, "method")),
+        ("HEAD /v1/runs/r/approve", (405, "")),
+        ("OPTIONS /v1/runs", (405, "method")),
+        ("GET /v1/runs", (400, "bad-request")),
+        ("GET /v1/panic", (400, "bad-request")),
+        ("GET /healthz", (400, "bad-request")),
+        ("GET /v1/nowhere", (404, "not-found")),
+    ] {
+        let text = server.text(line, &[&admin, "Content-Length: 2"], "{}");
+        let reply = server.send(text.as_bytes()).await;
+        let kind = if reply.body.is_empty() { String::new() } else { reply.kind() };
+        assert_eq!((reply.status, &*kind), expected, "{line}");
+    }
+    let text = server.text("GET /v1/runs", &["Content-Length: 2"], "{}");
+    assert_eq!(server.send(text.as_bytes()).await.status, 401);
 }
 
 #[tokio::test]

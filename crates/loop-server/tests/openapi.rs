@@ -40,14 +40,16 @@ fn every_reference_of_the_document_leads_somewhere_and_every_operation_has_its_o
         let pointer = reference.strip_prefix('#').unwrap();
         assert!(document.pointer(pointer).is_some(), "{reference}");
     }
-    let operations =
-        document["paths"].as_object().unwrap().values().flat_map(|it| it.as_object().unwrap().values());
     let mut names: Vec<&str> =
-        operations.map(|operation| operation["operationId"].as_str().unwrap()).collect();
+        operations(&document).map(|operation| operation["operationId"].as_str().unwrap()).collect();
     let count = names.len();
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), count);
+}
+
+fn operations(document: &Value) -> impl Iterator<Item = &Value> {
+    document["paths"].as_object().unwrap().values().flat_map(|it| it.as_object().unwrap().values())
 }
 
 fn collect(value: &Value, references: &mut Vec<String>) {
@@ -63,4 +65,46 @@ fn collect(value: &Value, references: &mut Vec<String>) {
         Value::Array(elements) => elements.iter().for_each(|element| collect(element, references)),
         _ => {}
     }
+}
+
+// Issue 43, K8
+#[test]
+fn what_a_parameter_or_a_body_cannot_be_is_in_the_document() {
+    let document = api::document();
+    let mut numbers = Vec::new();
+    for operation in operations(&document) {
+        let of_callers = operation.get("security").is_none();
+        // Whoever sends a token may have sent too many wrong ones.
+        assert_eq!(operation["responses"].get("429").is_some(), of_callers, "{operation}");
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            if parameter["schema"]["type"] == "integer" {
+                let largest = parameter["schema"]["maximum"].as_u64();
+                numbers.push((parameter["name"].as_str().unwrap(), largest.expect("a largest number")));
+            }
+        }
+    }
+    let all = u64::MAX;
+    let expected = [
+        ("since", all),
+        ("until", all),
+        ("limit", 200),
+        ("Last-Event-ID", all),
+        ("after", all),
+        ("before", all),
+        ("limit", 1_000),
+    ];
+    assert_eq!(numbers, expected);
+    let schemas = &document["components"]["schemas"];
+    for text in [
+        &schemas["DenyRequest"]["properties"]["why"],
+        &schemas["AnswerRequest"]["properties"]["text"],
+        &schemas["InstructRequest"]["properties"]["text"],
+        &schemas["SubmitRequest"]["properties"]["tags"]["items"],
+        &schemas["SubmittedItem"]["anyOf"][0],
+    ] {
+        assert_eq!(text["pattern"], r"\S", "{text}");
+    }
+    let stream = "/paths/~1v1~1runs~1{run}~1events/get/responses/200/content/text~1event-stream/schema";
+    let frame = document.pointer(stream).unwrap();
+    assert_eq!(frame["required"], serde_json::json!(["event", "data"]), "each event, as readers have it");
 }

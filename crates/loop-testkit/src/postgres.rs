@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -191,6 +191,74 @@ chmod 600 server.key
 impl Drop for PostgresServer {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// The variable of the environment with the path of `pgbouncer`.
+pub const POOLER: &str = "LOOPGATE_TEST_PGBOUNCER";
+
+/// Runs a pooler until its standard input is closed, and stops it by its process id: at once, whatever clients it has.
+const WATCH_POOLER: &str = r#"
+"$1" "$2" >"$2.log" 2>&1 &
+pooler=$!
+read -r word
+kill "$pooler" 2>/dev/null
+wait "$pooler"
+"#;
+
+/// A running PgBouncer before a server, with the settings that it comes with. It ends with the test.
+#[derive(Debug)]
+pub struct Pooler {
+    watch: Child,
+    port: u16,
+}
+
+impl Pooler {
+    /// A pooler on 127.0.0.1 that takes each client at its word, with so many sessions of the server. The users have these
+    /// passwords there.
+    ///
+    /// # Panics
+    /// The program is not there, or does not listen within a minute; with its log.
+    pub fn start(server: &PostgresServer, mode: &str, sessions: u16, users: &[(&str, &str)]) -> Self {
+        let program = std::env::var(POOLER).unwrap_or_else(|_| {
+            panic!("{POOLER} is not set; run the tests with: cargo xtask servers postgres")
+        });
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = port.expect("a free port").port();
+        let settings = server.folder().join(format!("pgbouncer-{port}.ini"));
+        let passwords = settings.with_extension("users");
+        let users: String = users.iter().map(|(user, word)| format!("\"{user}\" \"{word}\"\n")).collect();
+        fs::write(&passwords, users).expect("the users are written");
+        let text = format!(
+            "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
+             unix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = {mode}\ndefault_pool_size = {sessions}\n",
+            server.port(),
+            passwords.display()
+        );
+        fs::write(&settings, text).expect("the settings are written");
+        let mut watch = as_user("sh");
+        watch.args(["-c", WATCH_POOLER, "sh", &program]).arg(&settings);
+        watch.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let pooler = Self { watch: watch.spawn().expect("the pooler starts"), port };
+        let until = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let log = fs::read_to_string(format!("{}.log", settings.display())).unwrap_or_default();
+            assert!(Instant::now() < until, "the pooler does not listen:\n{log}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        pooler
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        drop(self.watch.stdin.take());
+        drop(self.watch.wait());
     }
 }
 

@@ -74,6 +74,8 @@ mod serve;
 #[cfg(all(feature = "server", target_os = "linux"))]
 mod serve_client;
 #[cfg(all(feature = "server", target_os = "linux"))]
+mod serve_document;
+#[cfg(all(feature = "server", target_os = "linux"))]
 mod serve_load;
 #[cfg(unix)]
 mod stop;

@@ -16,6 +16,10 @@ const HOPS_MAX: usize = 32;
 const FUEL: u32 = 50_000;
 /// The most characters of a text of the document in a message.
 const SHOWN: usize = 80;
+/// The same of a path.
+const PATH_SHOWN: usize = 200;
+/// Methods of a document that tools do not have.
+const OTHER_METHODS: [&str; 4] = ["head", "options", "trace", "query"];
 
 /// A document of version 3.0, 3.1 or 3.2.
 pub(crate) struct Document {
@@ -33,9 +37,6 @@ pub(crate) enum Method {
     Delete,
     Patch,
 }
-
-/// Keys of operations that no tool makes.
-const OTHER_METHODS: [&str; 5] = ["additionalOperations", "head", "options", "query", "trace"];
 
 /// An operation: a method at a path.
 #[derive(Clone, Copy, Debug)]
@@ -172,11 +173,12 @@ impl Document {
     pub(crate) fn operations(&self) -> Vec<Operation<'_>> {
         let paths = self.root.get("paths").and_then(Value::as_object);
         let paths = paths.into_iter().flatten().filter(|(path, _)| path.starts_with('/'));
-        let operations = paths.flat_map(|(path, item)| {
+        let operations = paths.flat_map(|(path, own)| {
             self.refuel();
-            let item = self.follow(item).unwrap_or(item);
+            let item = self.follow(own).unwrap_or(own);
             Method::ALL.into_iter().filter_map(move |method| {
-                let node = item.get(method.key()).filter(|node| node.is_object())?;
+                let mut items = [item, own].into_iter();
+                let node = items.find_map(|item| item.get(method.key()).filter(|node| node.is_object()))?;
                 // Some documents keep their operations elsewhere.
                 let node = self.follow(node).ok().filter(|node| node.is_object()).unwrap_or(node);
                 Some(Operation { method, path, item, node })
@@ -185,36 +187,38 @@ impl Document {
         operations.collect()
     }
 
-    /// What of the paths no tool can make: the place of each, and why.
-    pub(crate) fn skipped(&self) -> Vec<String> {
-        let mut skipped = Vec::new();
-        let mut skip = |place: &str, why: &str| skipped.push(format!("{}: {why}", line(place, SHOWN)));
-        for (path, node) in self.root.get("paths").and_then(Value::as_object).into_iter().flatten() {
+    /// What becomes no tool, each with its reason: operations of other methods, and paths that cannot be read.
+    pub(crate) fn left_out(&self) -> Vec<String> {
+        let paths = self.root.get("paths").and_then(Value::as_object).into_iter().flatten();
+        let mut lines = Vec::new();
+        for (path, own) in paths.filter(|(path, _)| !path.starts_with("x-")) {
+            self.refuel();
+            let path = line(path, PATH_SHOWN);
             if !path.starts_with('/') {
-                if !path.starts_with("x-") {
-                    skip(path, "a path begins with `/`");
-                }
+                lines.push(format!("{path}: the path does not begin with `/`"));
                 continue;
             }
-            self.refuel();
-            let item = self.follow(node);
-            if let Err(why) = &item {
-                skip(path, &why.to_string());
-            }
-            let Some(members) = item.unwrap_or(node).as_object() else {
-                skip(path, "it is not an object");
+            let item = self.follow(own).unwrap_or_else(|gap| {
+                lines.push(format!("{path}: {gap}"));
+                own
+            });
+            let others = item.get("additionalOperations").and_then(Value::as_object).into_iter().flatten();
+            let others = others.map(|(method, _)| line(method, SHOWN));
+            let Some(members) = item.as_object() else {
+                lines.push(format!("{path}: it is not an object"));
                 continue;
             };
-            for (key, operation) in members {
-                let place = format!("{} {path}", key.to_uppercase());
-                if Method::ALL.iter().any(|method| method.key() == key) && !operation.is_object() {
-                    skip(&place, "it is not an object");
-                } else if OTHER_METHODS.contains(&key.as_str()) {
-                    skip(&place, "no tool has this method");
-                }
+            let odd = Method::ALL.iter().map(|method| method.key());
+            for method in odd.filter(|method| members.get(*method).is_some_and(|own| !own.is_object())) {
+                lines.push(format!("{} {path}: it is not an object", method.to_uppercase()));
+            }
+            let known =
+                OTHER_METHODS.iter().filter(|method| item.get(**method).is_some_and(Value::is_object));
+            for method in known.map(|method| method.to_ascii_uppercase()).chain(others) {
+                lines.push(format!("{method} {path}: a tool does not send this method"));
             }
         }
-        skipped
+        lines
     }
 
     /// Allows the next operation as much as any.

@@ -36,19 +36,22 @@ const AROUND: &str = "version = 1\nname = \"import\"\n[[section]]\nid = \"a\"\nh
 
 pub(crate) fn import(text: &str, options: &ImportOptions) -> Result<Imported, ImportError> {
     let document = Document::read(text).map_err(ImportError::new)?;
+    let left_out = if options.only.is_empty() { document.left_out() } else { Vec::new() };
+    let named: String = left_out.iter().map(|line| format!("# left out: {line}\n")).collect();
     if options.list {
-        let toml = select::list(&document);
+        let toml = select::list(&document) + &named;
         return Ok(Imported { toml, ..Imported::default() });
     }
     let given = options.base_url.as_deref().map(Server::given).transpose().map_err(ImportError::new)?;
     let operations = select::chosen(&document, &options.only).map_err(ImportError::new)?;
     let mut names = BTreeSet::new();
-    let mut imported = Imported::default();
+    let mut imported = Imported { left_out: left_out.len(), ..Imported::default() };
     let title = document.title();
     imported.toml = format!(
         "# Tools from an OpenAPI document{}{title}\n# Review each of them: which effect it has, what its texts say, where it connects to.\n",
         if title.is_empty() { "" } else { ": " }
-    ) + &select::skipped(&document);
+    );
+    imported.toml.push_str(&named);
     for operation in &operations {
         let server = match &given {
             Some(server) => server.clone(),

@@ -9,8 +9,6 @@ use crate::openapi::text::line;
 
 /// The most tools of one import. More would not be reviewed.
 pub(crate) const TOOLS_MAX: usize = 200;
-/// How many of those that are skipped are named.
-const SKIPPED_MAX: usize = 20;
 /// How many names are suggested.
 const SUGGESTED: usize = 5;
 /// The most characters of a name in a message.
@@ -23,8 +21,8 @@ const SHOWN: usize = 80;
 pub(crate) fn chosen<'a>(document: &'a Document, only: &[String]) -> Result<Vec<Operation<'a>>, String> {
     let all = document.operations();
     if all.is_empty() {
-        let skipped = document.skipped();
-        let why = skipped.first().map_or("`paths` is empty", String::as_str);
+        let why = document.left_out().into_iter().next();
+        let why = why.unwrap_or_else(|| "`paths` is empty".to_owned());
         return Err(format!("the document has no operation that a tool can make: {why}"));
     }
     let mut wanted = BTreeSet::new();
@@ -58,16 +56,6 @@ pub(crate) fn list(document: &Document) -> String {
         let tags = if tags.is_empty() { String::new() } else { format!("  [{}]", tags.join(", ")) };
         let id = line(operation.id().unwrap_or("-"), SHOWN);
         text.push_str(&format!("{id}  {}{tags}\n", line(&operation.place(), 200)));
-    }
-    text + &skipped(document)
-}
-
-/// What no tool can make, a comment each.
-pub(crate) fn skipped(document: &Document) -> String {
-    let all = document.skipped();
-    let mut text: String = all.iter().take(SKIPPED_MAX).map(|one| format!("# skipped: {one}\n")).collect();
-    if let Some(more @ 1..) = all.len().checked_sub(SKIPPED_MAX) {
-        text.push_str(&format!("# skipped: {more} more\n"));
     }
     text
 }

@@ -398,18 +398,24 @@ paths:
 "##;
     let imported = import(document, &[]);
     let skipped = [
-        "# skipped: things: a path begins with `/`",
-        "# skipped: /list: it is not an object",
-        "# skipped: /elsewhere: `other.yaml#/paths/a` is in another document, which is not fetched",
-        "# skipped: GET /text: it is not an object",
-        "# skipped: POST /text: it is not an object",
-        "# skipped: HEAD /text: no tool has this method",
+        "# left out: things: the path does not begin with `/`",
+        "# left out: /list: it is not an object",
+        "# left out: /elsewhere: `other.yaml#/paths/a` is in another document, which is not fetched",
+        "# left out: GET /text: it is not an object",
+        "# left out: POST /text: it is not an object",
+        "# left out: HEAD /text: a tool does not send this method",
     ];
-    let found: Vec<&str> = imported.toml.lines().filter(|line| line.contains("skipped")).collect();
+    let found: Vec<&str> = imported
+        .toml
+        .lines()
+        .filter(|line| line.starts_with("# left out: ") && !line.contains("of the parameter"))
+        .collect();
     assert_eq!(found, skipped);
     let options = ImportOptions { list: true, ..ImportOptions::default() };
     let listed = import_openapi(document, &options).unwrap().toml;
-    assert_eq!(listed, format!("feed  GET /feed\n{}\n", skipped.join("\n")));
+    for line in skipped.iter().chain(&["feed  GET /feed"]) {
+        assert!(listed.lines().any(|known| known == *line), "{line}: {listed}");
+    }
     assert_eq!((imported.count, imported.off), (1, 0), "{}", imported.toml);
     for parameter in ["tags", "kind", "limit"] {
         let says = format!("# left out: of the parameter `{parameter}` its default");
@@ -419,4 +425,51 @@ paths:
     let nothing = "openapi: 3.1.0\npaths: { /a: { get: [] } }\n";
     let error = import_openapi(nothing, &ImportOptions::default()).unwrap_err().to_string();
     assert!(error.ends_with("no operation that a tool can make: GET /a: it is not an object"), "{error}");
+}
+
+#[test]
+fn what_becomes_no_tool_is_named_with_its_reason() {
+    let document = r##"
+openapi: 3.2.0
+info: { title: Pets, version: "1" }
+servers: [{ url: "https://pets.example.com" }]
+paths:
+  /pets:
+    get: { operationId: listPets }
+    head: {}
+    query: {}
+    additionalOperations: { COPY: {}, LINK: {} }
+  /shared: { $ref: "#/components/pathItems/shared", delete: { operationId: dropShared } }
+  /elsewhere: { $ref: "./elsewhere.yaml" }
+  pets: { get: {} }
+  x-note: { get: {} }
+components:
+  pathItems:
+    shared: { get: { operationId: getShared }, trace: {} }
+"##;
+    let imported = import(document, &[]);
+    assert_eq!((imported.count, imported.left_out), (3, 7));
+    for line in [
+        "# left out: HEAD /pets: a tool does not send this method",
+        "# left out: QUERY /pets: a tool does not send this method",
+        "# left out: COPY /pets: a tool does not send this method",
+        "# left out: LINK /pets: a tool does not send this method",
+        "# left out: TRACE /shared: a tool does not send this method",
+        "# left out: /elsewhere: `./elsewhere.yaml` is in another document, which is not fetched",
+        "# left out: pets: the path does not begin with `/`",
+    ] {
+        assert!(imported.toml.lines().any(|known| known == line), "{line}: {}", imported.toml);
+    }
+    assert!(imported.toml.contains("[tools.drop_shared]") && imported.toml.contains("[tools.fetch_shared]"));
+    assert!(!imported.toml.contains("x-note"), "{}", imported.toml);
+    load(&imported);
+    // What was chosen is all that there is.
+    assert_eq!(import(document, &["/pets"]).left_out, 0);
+    let listed = import_openapi(document, &ImportOptions { list: true, ..ImportOptions::default() }).unwrap();
+    assert!(listed.toml.contains("listPets  GET /pets\n"), "{}", listed.toml);
+    assert!(listed.toml.contains("# left out: HEAD /pets"), "{}", listed.toml);
+    // A document of which nothing is imported says why, and does not call itself empty.
+    let split = "openapi: 3.0.3\npaths: { /a: { $ref: a.yaml }, /b: { $ref: b.yaml } }";
+    let error = import_openapi(split, &ImportOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("/a: `a.yaml` is in another document"), "{error}");
 }

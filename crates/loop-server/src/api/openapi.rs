@@ -138,7 +138,9 @@ fn describe(status: u16) -> &'static str {
         409 => "The run is not in a state for this.",
         413 => "The body is too large.",
         422 => "The request can be read and is wrong.",
-        429 => "There is too much to do; `Retry-After` says when to send it again.",
+        429 => {
+            "There is too much to do, or too many requests had a wrong token; `Retry-After` says when to send it again."
+        }
         _ => {
             "The server is ending, or its journal is not available; `Retry-After` says when to send it again."
         }

@@ -45,8 +45,9 @@ pub(super) struct Answer {
     pub(super) content: Vec<(&'static str, SchemaOf)>,
 }
 
-/// Problems of every route that has a caller: a request that cannot be read, no caller, a server that is ending or failing.
-pub(super) const OF_CALLERS: [u16; 3] = [400, 401, 503];
+/// Problems of every route that has a caller: a request that cannot be read, no caller, too many wrong tokens, a server that
+/// is ending or failing.
+pub(super) const OF_CALLERS: [u16; 4] = [400, 401, 429, 503];
 
 fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
@@ -72,6 +73,24 @@ fn segment(_: &mut SchemaGenerator) -> Schema {
 fn key(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({
         "type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]([ -~]*[!-~])?$",
+    })
+}
+
+/// A number as the server counts: `format` alone rules nothing out.
+fn number(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({ "type": "integer", "format": "uint64", "minimum": 0, "maximum": u64::MAX })
+}
+
+/// An event of a stream, as a reader of server-sent events has it.
+fn event(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "properties": {
+            "id": { "type": "string", "pattern": "^[0-9]+$" },
+            "event": { "type": "string" },
+            "data": { "type": "string", "contentMediaType": "application/json" },
+        },
+        "required": ["event", "data"],
     })
 }
 
@@ -186,12 +205,12 @@ pub(super) fn routes() -> Vec<Route> {
                 ),
                 query(
                     "since",
-                    schema::<u64>,
+                    number,
                     "Only runs that began at this time or later, in milliseconds since 1970 (UTC), for example 1795000000000.",
                 ),
                 query(
                     "until",
-                    schema::<u64>,
+                    number,
                     "Only runs that began before this time, in milliseconds since 1970 (UTC).",
                 ),
                 query("tag", schema::<String>, "Only runs with this tag."),
@@ -234,13 +253,13 @@ pub(super) fn routes() -> Vec<Route> {
                 parameter(
                     "header",
                     "Last-Event-ID",
-                    schema::<String>,
+                    number,
                     "The id of the last event that you have. Default: none.",
                 ),
-                query("after", schema::<u64>, "The same, for clients that cannot set the header."),
+                query("after", number, "The same, for clients that cannot set the header."),
             ])
             .answers(vec![
-                media("text/event-stream", schema::<String>, "Each journaled event has its number as `id`, its kind as `event`, and its entry as `data`. `text` is a piece of a reply that is being received, `lost` counts those that were left out, and `end` has the run as it ended."),
+                media("text/event-stream", event, "Each journaled event has its number as `id`, its kind as `event`, and its entry as `data`. `text` is a piece of a reply that is being received, `lost` counts those that were left out, and `end` has the run as it ended."),
                 empty(204, "The run has ended, and you have all its events."),
             ])
             .fails(&[400, 404, 429]),
@@ -289,7 +308,7 @@ pub(super) fn routes() -> Vec<Route> {
         route("GET", "/v1/audit", "list_audit", || get(system::audit))
             .says("List who did what, from where, and who was refused, newest first: for an admin of all domains")
             .takes(vec![
-                query("before", schema::<u64>, "Only entries before this number."),
+                query("before", number, "Only entries before this number."),
                 query("run", schema::<String>, "Only entries of this run."),
                 query("limit", up_to::<1000>, "How many entries, from 1 to 1000. Default: 100."),
             ])

@@ -59,7 +59,7 @@ fn item_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Er
 #[schemars(untagged)]
 pub enum SubmittedItem {
     /// A text in Markdown.
-    Text(String),
+    Text(#[schemars(regex(pattern = r"\S"))] String),
     /// An object as the domain describes it.
     Object(Map<String, Value>),
 }
@@ -114,7 +114,7 @@ pub struct DenyRequest {
     pub binding: String,
     /// Why not. The model reads it. Default: that a person refused it.
     #[serde(default)]
-    #[schemars(inner(regex(pattern = r"\S")))]
+    #[schemars(regex(pattern = r"\S"))]
     pub why: Option<String>,
 }
 

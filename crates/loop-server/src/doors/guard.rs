@@ -26,7 +26,7 @@ use super::login;
 use super::refusal::{Refused, cut_body, malformed, refused, too_slow_route};
 use super::secret::{NoRandomBytes, Secret};
 use super::sessions::Sessions;
-use super::shape::check_form;
+use super::shape::{check_form, needless_body};
 use super::site::{check_origin, check_site};
 use super::watched::WatchedTokens;
 use super::who::Known;
@@ -114,8 +114,9 @@ impl Doors {
     /// [`Identity`] in its request's extensions, except for those that are open to all: `/healthz`, `/readyz`,
     /// `/openapi.json`, `/favicon.ico` and `/assets/…`.
     pub fn guard(&self, router: Router) -> Router {
-        router
-            .merge(login::routes(self))
+        // Around the routes as a whole: a layer of theirs would be around each alone, where it is known already which it is.
+        Router::new()
+            .fallback_service(router.merge(login::routes(self)))
             .layer(CatchPanicLayer::custom(|_| {
                 let detail = "the server failed on this request; the operator finds the reason in its output";
                 HttpProblem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Internal error", detail)
@@ -128,15 +129,21 @@ impl Doors {
 async fn answer(State(doors): State<Doors>, request: Request, next: Next) -> Response {
     let is_page = wants_page(&request);
     let mut response = match doors.inside.admit(request).await {
-        Ok(Admitted { request, fate }) => {
+        Ok(Admitted { mut request, fate }) => {
+            let needless = needless_body(&request);
+            if needless.is_some() {
+                // No route has this method, so none runs, and the path says which it takes.
+                *request.method_mut() = Method::OPTIONS;
+            }
             let limit = doors.inside.config.limits.answer_time;
             let answered = match tokio::time::timeout(limit, next.run(request)).await {
                 Ok(response) => response,
                 Err(_) => too_slow_route().into_response(),
             };
-            match fate.cut() {
-                Some(cut) => close(cut_body(cut).into_response()),
-                None => as_problem(answered),
+            match (needless, fate.cut()) {
+                (Some((method, problem)), _) if takes(&answered, &method) => close(problem.into_response()),
+                (_, Some(cut)) => close(cut_body(cut).into_response()),
+                (_, None) => as_problem(answered),
             }
         }
         Err(Refused { problem, is_closed, asks_token }) => {
@@ -190,7 +197,7 @@ impl Inside {
         let is_change = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         check_origin(request.headers(), name)?;
         let is_login = request.uri().path() == login::LOGIN;
-        let is_open = is_login || !is_change && is_open_to_all(request.uri().path());
+        let is_open = is_login || is_open_to_all(request.uri().path());
         request.extensions_mut().insert(Client(from));
         if !is_open || request.uri().path() == login::LOGOUT {
             let known = self.identify(request.headers(), from).await?;
@@ -245,6 +252,12 @@ pub(super) struct Client(pub(super) IpAddr);
 /// Whether the server has a name with TLS for this request.
 #[derive(Clone, Copy)]
 pub(super) struct IsHttps(pub(super) bool);
+
+/// Whether the path of an answer takes this method.
+fn takes(answer: &Response, method: &Method) -> bool {
+    let allowed = answer.headers().get(header::ALLOW).and_then(|allowed| allowed.to_str().ok());
+    allowed.is_some_and(|allowed| allowed.split(',').any(|allowed| allowed == method.as_str()))
+}
 
 fn is_open_to_all(path: &str) -> bool {
     // The document says nothing of what is served.

@@ -1,5 +1,6 @@
 //! The form of a request: what two programs could read in two ways, and what no route needs, is refused.
 
+use axum::body::HttpBody as _;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode, Version, header};
 
@@ -7,6 +8,7 @@ use super::body::Cut;
 use super::listen::DoorLimits;
 use super::refusal::{Refused, cut_body, malformed, refused};
 use super::tokens::TOKEN_PREFIX;
+use crate::problem::HttpProblem;
 
 /// What two programs could read in two ways, and what no route needs.
 pub(super) fn check_form(request: &Request, limits: &DoorLimits) -> Result<(), Refused> {
@@ -22,13 +24,6 @@ pub(super) fn check_form(request: &Request, limits: &DoorLimits) -> Result<(), R
         let detail = "the path has a segment `.` or `..`, or an encoded `.`, `/`, `\\` or control character; send it plainly";
         return Err(malformed(StatusCode::BAD_REQUEST, detail));
     }
-    if !matches!(
-        *request.method(),
-        Method::GET | Method::HEAD | Method::POST | Method::DELETE | Method::OPTIONS
-    ) {
-        let detail = "the server knows GET, HEAD, POST, DELETE and OPTIONS; use one of them";
-        return Err(malformed(StatusCode::METHOD_NOT_ALLOWED, detail));
-    }
     if headers.contains_key(header::TRANSFER_ENCODING) {
         let detail = "a body is sent with Content-Length and without Transfer-Encoding; send its length";
         return Err(malformed(StatusCode::LENGTH_REQUIRED, detail));
@@ -43,12 +38,6 @@ pub(super) fn check_form(request: &Request, limits: &DoorLimits) -> Result<(), R
         ));
     }
     let length = length.flatten().unwrap_or_default();
-    if length > 0 && matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
-        return Err(malformed(
-            StatusCode::BAD_REQUEST,
-            "a request with this method has no body; leave it out",
-        ));
-    }
     if length > limits.body_bytes {
         return Err(Refused::from(cut_body(Cut::TooLarge)).closing());
     }
@@ -57,6 +46,14 @@ pub(super) fn check_form(request: &Request, limits: &DoorLimits) -> Result<(), R
         return Err(refused(StatusCode::BAD_REQUEST, "bad-request", "Not a valid request", detail));
     }
     Ok(())
+}
+
+/// The method of a request that has no use for its body, and what is said of it where the path takes the method.
+pub(super) fn needless_body(request: &Request) -> Option<(Method, HttpProblem)> {
+    let is_bodiless = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    let detail = "a request with this method has no body; leave it out";
+    (is_bodiless && !request.body().is_end_stream())
+        .then(|| (request.method().clone(), malformed(StatusCode::BAD_REQUEST, detail).problem))
 }
 
 /// Whether every program reads the same segments in a path.

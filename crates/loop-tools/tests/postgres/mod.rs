@@ -5,6 +5,7 @@ mod checks;
 mod cost;
 mod cut_off;
 mod logins;
+mod pooler;
 mod reads;
 mod values;
 mod world;

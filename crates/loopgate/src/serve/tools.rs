@@ -56,6 +56,10 @@ fn import(args: OpenapiArgs) -> Result<ExitCode, Failure> {
             "{}, {off} of them off until you have reviewed them",
             counted(imported.count as u64, "tool")
         ));
+        if imported.left_out > 0 {
+            let left_out = counted(imported.left_out as u64, "operation");
+            stream::note(format!("{left_out} left out; the comments at the top say why"));
+        }
         stream::note(format!("they connect to {}", all(&imported.places)));
         if !imported.secrets.is_empty() {
             stream::note(format!("they need the secrets {}", all(&imported.secrets)));

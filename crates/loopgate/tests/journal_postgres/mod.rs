@@ -9,6 +9,7 @@ mod hostile;
 mod lists;
 mod load;
 mod migrate;
+mod pooler;
 mod remote;
 mod same;
 mod secure;

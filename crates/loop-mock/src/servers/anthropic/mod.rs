@@ -23,6 +23,7 @@ pub(super) fn words(kind: FailureKind) -> ErrorWords {
         FailureKind::Billing => (402, "billing_error", None),
         FailureKind::Permission => (403, "permission_error", None),
         FailureKind::ModelNotFound => (404, "not_found_error", None),
+        FailureKind::StateLost => (404, "not_found_error", Some("thread_not_found")),
         FailureKind::RequestTooLarge => (413, "request_too_large", None),
         FailureKind::QuotaExhausted => (429, "rate_limit_error", Some("enforced_spend_limit_reached")),
         FailureKind::RateLimited => (429, "rate_limit_error", None),

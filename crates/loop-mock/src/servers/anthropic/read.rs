@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use loop_core::types::FailureKind;
 use loop_llm::codec::Api;
 use loop_llm::{ModelRequest, ToolChoice, ToolDefinition};
 use serde_json::Value;
@@ -22,6 +23,7 @@ pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit
     if let Some(name) = unknown(body, KNOWN) {
         return Err(unfit(name, "Extra inputs are not permitted"));
     }
+    betas(target, body)?;
     let model = text_of(body, "model").ok_or_else(|| unfit("model", "Field required"))?;
     let max = present(body, "max_tokens").ok_or_else(|| unfit("max_tokens", "Field required"))?;
     let max = max.as_u64().filter(|max| *max > 0);
@@ -33,7 +35,9 @@ pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit
     received.system = system(present(body, "system"))?.unwrap_or_default().into();
     received.tools = tools(body)?.into();
     choice(body, &mut received, thinking)?;
-    received.output = output(/*is_json*/ false, body.pointer("/output_config/format/schema"));
+    let schema =
+        body.pointer("/output_config/format/schema").or_else(|| body.pointer("/output_format/schema"));
+    received.output = output(/*is_json*/ false, schema);
     let messages = body.get("messages").and_then(Value::as_array).filter(|messages| !messages.is_empty());
     let messages = messages.ok_or_else(|| unfit("messages", "at least one message is required"))?;
     received.messages = History::read(messages, thinking == Thinking::Budget)?;
@@ -42,6 +46,26 @@ pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit
     let streams = body.get("stream").and_then(Value::as_bool).unwrap_or(false);
     let ways = Ways { streams, hides_reasoning, seals: true, tells_usage: true, ..Ways::default() };
     Ok(ModelCall::new(received, ways))
+}
+
+/// Checks the members that a beta opens. No conversation is kept: a thread that is to be continued is not found.
+fn betas(target: &Target<'_>, body: &Value) -> Result<(), Unfit> {
+    let given = |beta: &str| {
+        let headers = target.headers.iter().filter(|(name, _)| name == "anthropic-beta");
+        headers.flat_map(|(_, value)| value.split(',')).any(|given| given.trim().starts_with(beta))
+    };
+    for (member, beta) in OF_BETAS {
+        if present(body, member).is_some() && !given(beta) {
+            return Err(unfit(member, "Extra inputs are not permitted"));
+        }
+    }
+    match present(body, "thread").map(|thread| text_of(thread, "type")) {
+        None | Some(Some("create")) => Ok(()),
+        Some(Some("continue")) => {
+            Err(unfit("thread.previous_message_id", "no thread has it").because(FailureKind::StateLost))
+        }
+        Some(_) => Err(unfit("thread.type", "Input tag does not match any of the expected tags")),
+    }
 }
 
 /// What is wrong at a place, as Anthropic words it.
@@ -217,7 +241,11 @@ const MAX_MARKS: usize = 4;
 
 const KNOWN: &str = "model max_tokens messages system tools tool_choice stop_sequences temperature top_p top_k thinking \
     output_config cache_control metadata service_tier stream container context_management inference_geo \
-    mcp_servers";
+    mcp_servers speed diagnostics thread output_format";
+
+/// Members that are known where the header `anthropic-beta` has a word that begins so.
+const OF_BETAS: [(&str, &str); 2] =
+    [("thread", "message-threads-"), ("output_format", "structured-outputs-")];
 
 const KNOWN_OF_TOOL: &str = "type name description input_schema strict cache_control eager_input_streaming defer_loading \
     input_examples allowed_callers";

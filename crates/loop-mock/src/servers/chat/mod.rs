@@ -62,11 +62,14 @@ pub(super) fn model(name: &str) -> Value {
     })
 }
 
-/// The list of models.
+/// The list of models, with the members of each vendor's list.
 pub(super) fn models(names: &[Arc<str>]) -> Vec<u8> {
-    let of = |name| json!({"id": name, "object": "model", "created": 0, "owned_by": "loopgate"});
-    let listed: Vec<Value> = names.iter().map(of).collect();
-    bytes_of(&json!({"object": "list", "data": listed}))
+    let listed: Vec<Value> = names.iter().map(|name| model(name)).collect();
+    let (first, last) = (names.first(), names.last());
+    bytes_of(&json!({
+        "object": "list", "data": listed, "models": listed,
+        "has_more": false, "first_id": first, "last_id": last,
+    }))
 }
 
 const BAD_REQUEST: &str = "invalid_request_error";

@@ -265,4 +265,4 @@ const KNOWN: &str = "model messages tools tool_choice parallel_tool_calls max_co
     include_reasoning models provider transforms usage chat_template_kwargs cache_control";
 
 const KNOWN_OF_MESSAGE: &str = "role content name refusal tool_calls tool_call_id reasoning_content reasoning reasoning_details \
-    annotations";
+    annotations prefix";

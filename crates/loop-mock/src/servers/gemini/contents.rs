@@ -95,6 +95,8 @@ impl History {
 
     fn model(&mut self, n: usize, parts: &[Value], needs_signature: bool) -> Result<(), Unfit> {
         let (mut text, mut calls) = (String::new(), Vec::new());
+        // A client keeps each piece of a streamed reply as a content of its own.
+        let goes_on = matches!(self.turns.last(), Some(Message::Assistant(_)));
         for (at, part) in parts.iter().enumerate() {
             let place = format!("contents[{n}].parts[{at}]");
             members(part, "text functionCall thought thoughtSignature", &place)?;
@@ -127,12 +129,18 @@ impl History {
             let words = text_of(part, "text").ok_or_else(|| unfit(empty(n)))?;
             if let Some(signature) = signature.filter(|signature| *signature != DUMMY) {
                 verify(&place, signature, words)?;
-            } else if words.is_empty() && signature.is_none() {
+            } else if words.is_empty() && signature.is_none() && !goes_on {
                 return Err(unfit(empty(n)));
             }
             if part.get("thought").and_then(Value::as_bool) != Some(true) {
                 text.push_str(words);
             }
+        }
+        if calls.is_empty()
+            && let Some(Message::Assistant(turn)) = self.turns.pop_if(|_| goes_on)
+        {
+            self.turns.push(assistant(turn.text.to_string() + &text, turn.calls));
+            return Ok(());
         }
         let before = self.turns.last();
         if !calls.is_empty() && !matches!(before, Some(Message::User { .. } | Message::Tool { .. })) {
