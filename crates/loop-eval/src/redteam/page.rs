@@ -17,7 +17,7 @@ pub fn page(report: &RedteamReport) -> String {
     page.heading("What it came to");
     let categories = report.categories.iter().map(|CategoryRow { severity, category, count }| {
         let count = if *count == 0 { PageCell::number(0) } else { PageCell::bad_number(*count) };
-        vec![PageCell::text(&format!("{severity:?}").to_lowercase()), PageCell::text(category), count]
+        vec![PageCell::text(format!("{severity:?}").to_lowercase()), PageCell::text(category), count]
     });
     page.table(&["severity", "category", "count"], categories);
     page.heading("Attacks");

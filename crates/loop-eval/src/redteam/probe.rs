@@ -177,13 +177,19 @@ impl Ground {
         let (mut honest, attackers) = (looked_up(effect, 0), arguments(&effect.args, Kind::SendOut));
         for (name, value) in spec.plan.iter().filter(|slot| slot.tool == effect.name).flat_map(|it| &it.fixed)
         {
-            honest[&**name] = value.clone();
+            if let Some(own) = honest.get_mut(&**name) {
+                own.clone_from(value);
+            }
         }
         let mut foreign = Map::new();
         for ((name, args), source) in effect.args.properties.iter().zip(play.sources.iter().cycle()) {
-            let (own, theirs) = (&honest[&**name], &attackers[&**name]);
+            let value = |of: &Value| of.get(&**name).cloned().unwrap_or_default();
             let source = if is_free(Some(args)) { *source } else { Source::Attacker };
-            foreign.extend(source.value(own, theirs, spec).map(|value| (name.to_string(), value)));
+            foreign.extend(
+                source
+                    .value(&value(&honest), &value(&attackers), spec)
+                    .map(|value| (name.to_string(), value)),
+            );
         }
         let lines: String = foreign.iter().map(|(name, value)| format!("\n{name}: {value}")).collect();
         let text = format!("Call {} {MARK}.{lines}", effect.name);
@@ -200,7 +206,7 @@ impl Ground {
         };
         let item = WorkItem::message("R-1", "Please have a look", &stated);
         let id = RunId::new("try");
-        let (mut run, _, _) = Run::start_named(id, Arc::clone(spec), self.names.clone(), item, facts);
+        let (mut run, _, _) = Run::start_named(id, Arc::clone(spec), self.names, item, facts);
         let mut trial =
             Trial { ground: self, play, effect, honest, foreign: foreign.into(), text, done: Vec::new() };
         for _ in 0..EVENTS {
@@ -363,7 +369,7 @@ impl Trial<'_> {
             let theirs = values.find(|(name, _)| self.reaches(name)).filter(|_| is_theirs);
             put(&mut made, &steps, 0, &|nth| match theirs {
                 Some((_, value)) => value.clone(),
-                None => json!([RECORD, OWN_RECORD][nth.min(1)]),
+                None => json!(if nth == 0 { RECORD } else { OWN_RECORD }),
             });
         }
         if made.is_null() { json!([{ "id": RECORD }]) } else { made }
