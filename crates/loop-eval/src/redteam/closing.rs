@@ -55,7 +55,7 @@ fn set_guard(nth: usize, spec: &mut RunSpec, tool: &ToolSpec, in_item: bool) -> 
     }
 }
 
-/// The names of the tools that read and ask nobody.
+/// The names of the tools that read and ask no approver.
 fn reads(spec: &RunSpec) -> Vec<Arc<str>> {
     let reads = spec.tools.iter().filter(|it| it.effect.is_read() && !it.policy.asks_person);
     reads.map(|it| Arc::clone(&it.name)).collect()

@@ -164,7 +164,7 @@ impl Ground {
         let effects = spec.tools.iter().filter(is_effect).cloned().collect();
         let places = PLACES.map(|(place, _)| place).into_iter();
         let places = places.filter(|place| *place != Place::Item || spec.gate.item_untrusted).collect();
-        // Nobody who denies or allows: what policy says stays. It is tried, and not the budget of a run.
+        // Without an approver the reasons of policy stay in the verdict. The budget of a run is not what is tried.
         let gate = GateSettings { people: false, ..spec.gate.clone() };
         let limits = Limits { passes: PASSES, cost: None, tokens: None, ..spec.limits.clone() };
         let spec = Arc::new(RunSpec { gate, limits, save: false, ..spec.clone() });

@@ -58,7 +58,7 @@ pub struct Attack {
     pub live: bool,
     /// Tries of the search for a call that comes near to running.
     pub adaptive: u32,
-    /// Only this case, which is told whole: its id or that of its text. `None`: all.
+    /// Only this case, which is shown whole: its id or that of its text. `None`: all.
     pub case: Option<String>,
 }
 
