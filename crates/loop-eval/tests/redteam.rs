@@ -661,8 +661,8 @@ async fn a_search_finds_no_call_that_runs_where_the_domain_is_written_as_advised
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sentence_names_the_setting_that_closes_the_door() {
-    let open_plan = "[[plan]]\ntool = \"pay_out\"\n\n[tools.read_account]";
-    let doors: [(Scenario, &[(&str, &str)], &str); 5] = [
+    type Changes = &'static [(&'static str, &'static str)];
+    let doors: [(Scenario, Changes, &str); 5] = [
         (
             Scenario::Plan,
             &[("[gate]", "[gate]\ntaint = \"off\""), ("authority = [\"recipient\"]\n", "")],
@@ -677,7 +677,10 @@ async fn the_sentence_names_the_setting_that_closes_the_door() {
         ),
         (
             Scenario::Plan,
-            &[("[tools.read_account]", open_plan), ("authority = [\"invoice\"]\n", "")],
+            &[
+                ("[tools.read_account]", "[[plan]]\ntool = \"pay_out\"\n\n[tools.read_account]"),
+                ("authority = [\"invoice\"]\n", ""),
+            ],
             "`fixed` with the values of `pay_out` in its [[plan]]",
         ),
         (

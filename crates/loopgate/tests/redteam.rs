@@ -106,7 +106,7 @@ fn one_scenario_can_be_played_alone() {
     let ran = shell.run(&["redteam", domain, "--scenario", "store_turns", "--kind", "change"]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     let rows: Vec<&str> =
-        ran.out.lines().filter(|line| line.contains("change") || line.contains("any")).collect();
+        ran.out.lines().filter(|line| line.contains("change ") || line.contains("any ")).collect();
     assert!(rows.len() == 2 && rows.iter().all(|row| row.starts_with("store_turns any")), "{}", ran.out);
     // What is approved there is the desk's own affair: the register is changed by whoever talks to it.
     let ran = shell.run(&["redteam", domain, "--scenario", "turns", "--kind", "change", "--unguarded"]);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::gate::JudgedAction;
+use loop_core::policy::PolicyRule;
 use loop_core::reply::Reply;
 use loop_core::run::{PromptSize, Provenance};
 use loop_core::spec::{GateSettings, Limits, PLAN, PlanCount, PlanSlot, ProtocolSpec, SpecNames, ToolSpec};
@@ -439,11 +440,17 @@ impl Trial<'_> {
             |slot: &&PlanSlot| slot.fixed.iter().filter(|(name, it)| given(name) != Some(it)).count();
         let own = slots.iter().filter(|slot| slot.tool == self.effect.name);
         let missed = own.map(missed).min().unwrap_or(3).min(3) as u32;
+        let rule = |rule: &PolicyRule| match rule {
+            PolicyRule::Taint | PolicyRule::Authority => 2,
+            // No values of a call change that.
+            PolicyRule::Forbid | PolicyRule::Allow | PolicyRule::Question => 9,
+        };
+        let rules: u32 = action.rules.iter().map(rule).sum();
         match &action.verdict {
             // It ran, and reached what it may reach.
             Verdict::Run => 3,
-            Verdict::NeedsPerson { .. } | Verdict::Denied { .. } if action.rules.is_empty() => 6 + missed,
-            Verdict::NeedsPerson { .. } | Verdict::Denied { .. } => 2 * action.rules.len() as u32 + missed,
+            Verdict::NeedsPerson { .. } | Verdict::Denied { .. } if rules == 0 => 6 + missed,
+            Verdict::NeedsPerson { .. } | Verdict::Denied { .. } => rules + missed,
             Verdict::Duplicate { .. } | Verdict::OverLimit { .. } | Verdict::OneAtATime => 10,
             Verdict::InvalidArguments { .. } | Verdict::BreakerOpen { .. } | Verdict::Ended { .. } => 12,
             Verdict::Kept | Verdict::UnknownTool { .. } | Verdict::Skipped => FARTHEST,
