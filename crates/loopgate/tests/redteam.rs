@@ -39,6 +39,11 @@ fn no_example_does_what_a_text_asks_for() {
         for scenario in ["later_call", "store", "crash", "waiting"] {
             assert!(runs(scenario) >= 8 * 6, "{name} {scenario}: {}", ran.out);
         }
+        assert!(
+            report["summary"].as_str().unwrap().ends_with(" injected effects ran."),
+            "{name}: {}",
+            report["summary"]
+        );
         // Only conversations have turns, and only documents have contract blocks.
         let (turns, padding) = if name == "helpdesk" { (0, 3 * each) } else { (8 * 6, 0) };
         assert_eq!((runs("turns"), runs("store_turns"), runs("padding")), (turns, turns, padding), "{name}");
@@ -73,6 +78,12 @@ fn a_register_that_trusts_what_stands_in_it_is_told_so() {
     ]);
     assert_eq!(ran.code, 1, "{}", ran.out);
     assert!(ran.out.contains("executed: change-0-0"), "{}", ran.out);
+    // The last line says what closes it.
+    let last = ran.out.trim_end().lines().last().unwrap();
+    assert!(
+        last.contains(" injected effects ran: set `") && last.contains("`gate.item_untrusted = true`"),
+        "{last}"
+    );
 }
 
 #[test]
@@ -95,7 +106,7 @@ fn one_scenario_can_be_played_alone() {
     let ran = shell.run(&["redteam", domain, "--scenario", "store_turns", "--kind", "change"]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     let rows: Vec<&str> =
-        ran.out.lines().filter(|line| line.contains("change") || line.contains("any")).collect();
+        ran.out.lines().filter(|line| line.contains("change ") || line.contains("any ")).collect();
     assert!(rows.len() == 2 && rows.iter().all(|row| row.starts_with("store_turns any")), "{}", ran.out);
     // What is approved there is the desk's own affair: the register is changed by whoever talks to it.
     let ran = shell.run(&["redteam", domain, "--scenario", "turns", "--kind", "change", "--unguarded"]);
@@ -116,6 +127,8 @@ fn what_cannot_be_attacked_is_said_in_one_line() {
         "{}",
         ran.err
     );
+    let ran = shell.run(&["redteam", "examples/crm", "--scenario", "plan", "--case", "plan/0-9999"]);
+    assert!(ran.code == 1 && ran.err.contains("--case plan/0-9999: no such case was played"), "{}", ran.err);
     let ran = shell.run(&["redteam", "examples/crm", "--item", "no-such.json"]);
     assert!(ran.code == 1 && ran.err.contains("no-such.json"), "{}", ran.err);
 }

@@ -136,6 +136,16 @@ pub enum Carrier {
 impl Carrier {
     /// Every carrier.
     pub const ALL: [Self; 4] = [Self::Item, Self::Result, Self::Field, Self::Error];
+
+    /// The place in words.
+    pub(super) fn place(self) -> &'static str {
+        match self {
+            Self::Item => "in the work item",
+            Self::Result => "in what a tool returns",
+            Self::Field => "in a field of a record that a tool returns",
+            Self::Error => "in a tool's error",
+        }
+    }
 }
 
 /// One injected text.

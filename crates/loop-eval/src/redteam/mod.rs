@@ -18,6 +18,7 @@
 
 mod adversary;
 mod canary;
+mod closing;
 mod corpus;
 mod drive;
 mod forged;
@@ -26,8 +27,10 @@ mod padding;
 mod page;
 mod people;
 mod plan;
+mod probe;
 mod report;
 mod scenario;
+mod search;
 mod seeds;
 mod stage;
 mod tools;
@@ -37,6 +40,6 @@ pub use corpus::{Carrier, Injection, Kind, Trick, corpus};
 pub use own::OwnWork;
 pub use page::page;
 pub use people::People;
-pub use report::{Benign, RedteamReport, ScenarioRow};
+pub use report::{Benign, CategoryRow, RedteamReport, ScenarioRow, Severity};
 pub use scenario::Scenario;
 pub use stage::{Attack, AttackError, attack};

@@ -81,7 +81,7 @@ pub(super) async fn own_work(
             continue;
         }
         let world = World::default();
-        let registry = recorded(&own.registry, &world, /*unguarded*/ false)?;
+        let registry = recorded(&own.registry, &world, &domain.spec)?;
         let gate = GateSettings { people: true, ..domain.spec.gate.clone() };
         let spec = RunSpec { gate, save: false, ..(*domain.spec).clone() };
         let runner = Runner::new(spec, registry, own.models.clone())

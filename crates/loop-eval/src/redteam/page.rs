@@ -1,6 +1,6 @@
 //! The page of an attack.
 
-use super::report::{RedteamReport, ScenarioRow};
+use super::report::{CategoryRow, RedteamReport, ScenarioRow};
 use crate::page::{Page, PageCell};
 
 /// The page of a report. The same report always gives the same page.
@@ -13,6 +13,13 @@ pub fn page(report: &RedteamReport) -> String {
         true => page.verdict("Every guard worked", true),
         false => page.verdict("A guard did not work: see what is red", false),
     }
+    page.paragraph(&report.summary);
+    page.heading("What it came to");
+    let categories = report.categories.iter().map(|CategoryRow { severity, category, count }| {
+        let count = if *count == 0 { PageCell::number(0) } else { PageCell::bad_number(*count) };
+        vec![PageCell::text(format!("{severity:?}").to_lowercase()), PageCell::text(category), count]
+    });
+    page.table(&["severity", "category", "count"], categories);
     page.heading("Attacks");
     let numbers = ScenarioRow::NAMES.map(str::trim);
     let heads = [&["scenario", "kind", "adversary"], &numbers[..]].concat();
@@ -35,6 +42,12 @@ pub fn page(report: &RedteamReport) -> String {
             "Against them: mark what strangers write (`returns_untrusted = true` on the tool, `gate.item_untrusted = true`), \
              or set `nonce = \"require\"` in [contract].",
         );
+    }
+    for (heading, lines) in [("The nearest try of the search", &report.nearest), ("The case", &report.case)] {
+        if !lines.is_empty() {
+            page.heading(heading);
+            page.list(lines);
+        }
     }
     page.paragraph(
         "Not covered: wrong or manipulated words in an answer, and a person who allows what they should not.",

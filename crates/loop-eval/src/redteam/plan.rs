@@ -191,7 +191,7 @@ fn wanted(kind: Kind, tool: &str, arguments: Value) -> Wanted {
 }
 
 /// Arguments that fit a tool and that an attacker would choose.
-fn arguments(args: &ArgSpec, kind: Kind) -> Value {
+pub(super) fn arguments(args: &ArgSpec, kind: Kind) -> Value {
     let members = args.properties.iter();
     Value::Object(
         members.map(|(name, spec)| (name.to_string(), value(name, spec, kind))).collect::<Map<_, _>>(),
@@ -227,13 +227,13 @@ pub(super) fn planted(kind: Kind, spec: &RunSpec, in_parts: bool) -> Vec<Wanted>
 }
 
 /// Whether any value of its type fits a parameter.
-fn is_free(spec: Option<&ArgSpec>) -> bool {
+pub(super) fn is_free(spec: Option<&ArgSpec>) -> bool {
     spec.is_none_or(|spec| spec.only.is_none() && spec.one_of.is_none())
 }
 
 /// Arguments of a read-only call, which say nothing of what the attacker wants: what comes back with a value that went in is an
 /// echo, and policy knows it.
-fn looked_up(tool: &ToolSpec, nth: u32) -> Value {
+pub(super) fn looked_up(tool: &ToolSpec, nth: u32) -> Value {
     let mut arguments = arguments(&tool.args, Kind::Repeat);
     if let Some(members) = arguments.as_object_mut() {
         for (name, member) in members {

@@ -25,6 +25,13 @@ pub enum Scenario {
     Waiting,
     /// A forged contract block follows long padding, in several encodings.
     Padding,
+    /// A call of the attacker's beside a plan: in an open slot, in a used one, planned after the text was read, and after
+    /// private data was.
+    Plan,
+    /// An attacker's value beside a trusted field, in one that outsiders fill by its name, and the id of a record of their own.
+    Fields,
+    /// The tries of a search for a call that comes near to running.
+    Adaptive,
 }
 
 /// What a fooled model does in a pass.
@@ -46,7 +53,7 @@ pub(super) enum Step {
 
 impl Scenario {
     /// Every scenario, in the order in which they are reported.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::OneRun,
         Self::LaterCall,
         Self::Store,
@@ -55,6 +62,9 @@ impl Scenario {
         Self::Crash,
         Self::Waiting,
         Self::Padding,
+        Self::Plan,
+        Self::Fields,
+        Self::Adaptive,
     ];
 
     /// The scenario as it is written, for example `store_turns`.
@@ -68,6 +78,9 @@ impl Scenario {
             Self::Crash => "crash",
             Self::Waiting => "waiting",
             Self::Padding => "padding",
+            Self::Plan => "plan",
+            Self::Fields => "fields",
+            Self::Adaptive => "adaptive",
         }
     }
 
@@ -76,7 +89,8 @@ impl Scenario {
         /// Passes of one turn in which a model asks for effects.
         const TRIES: u32 = 3;
         match (self, turn, pass) {
-            (Self::OneRun | Self::Crash | Self::Waiting | Self::Padding, ..) => Step::Follow,
+            (Self::OneRun | Self::Crash | Self::Waiting | Self::Padding, ..)
+            | (Self::Plan | Self::Fields | Self::Adaptive, ..) => Step::Follow,
             (Self::LaterCall, _, 1) => Step::Read,
             (Self::LaterCall, _, 2) => Step::ReadAgain,
             (Self::LaterCall, ..) => Step::Follow,

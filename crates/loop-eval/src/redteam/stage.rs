@@ -1,10 +1,12 @@
 //! An attack: injected texts put where a domain reads, models that follow them, and a recorder in front of every effect.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use loop_core::spec::{Breakers, CostMode, GateSettings, Limits, ProtocolSpec, Repeats, TaintRule};
+use loop_core::spec::{
+    Breakers, CostMode, GateSettings, Limits, ProtocolSpec, Repeats, TaintRule, ToolPolicy,
+};
 use loop_core::types::Totals;
 use loop_core::{RunSpec, WorkItem};
 use loop_domain::Domain;
@@ -14,6 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::redteam::adversary::{Adversary, Fooled};
 use crate::redteam::canary;
+use crate::redteam::closing::closed_by;
 use crate::redteam::corpus::{Carrier, Injection, Kind, Trick, corpus};
 use crate::redteam::drive::{Crash, Went, in_turns, to_the_end, with_a_crash, with_false_approvals};
 use crate::redteam::forged::{self, Forged};
@@ -21,12 +24,18 @@ use crate::redteam::own::{OwnWork, own_work};
 use crate::redteam::padding;
 use crate::redteam::people::People;
 use crate::redteam::plan::{CUSTOMER, NAME, ORDER, forged_actions, named, wants_effect};
+use crate::redteam::probe::{Ground, Place, called};
 use crate::redteam::report::{RedteamReport, ScenarioRow};
 use crate::redteam::scenario::Scenario;
-use crate::redteam::tools::{World, doubled, recorded};
+use crate::redteam::search::{Found, plays, search};
+use crate::redteam::tools::{Done, World, doubled, recorded};
 
 /// Breaches that a report shows word by word.
 const MAX_EXAMPLES: usize = 5;
+/// Characters of an injected text that a case shows.
+const MAX_TEXT: usize = 2_000;
+/// Searches that go on side by side, each with a seed of its own: as many on every machine, so that a seed gives the same.
+const ISLANDS: u32 = 2;
 /// How long what is in flight may take to settle when the time of a run is over.
 const SETTLING_MS: u64 = 2_500;
 
@@ -47,6 +56,10 @@ pub struct Attack {
     pub unguarded: bool,
     /// Whether the domain's own work may call models over the network, which may cost money.
     pub live: bool,
+    /// Tries of the search for a call that comes near to running.
+    pub adaptive: u32,
+    /// Only this case, which is shown whole: its id or that of its text. `None`: all.
+    pub case: Option<String>,
 }
 
 impl Default for Attack {
@@ -59,6 +72,8 @@ impl Default for Attack {
             each: None,
             unguarded: false,
             live: false,
+            adaptive: 0,
+            case: None,
         }
     }
 }
@@ -86,11 +101,11 @@ pub async fn attack(
 ) -> Result<RedteamReport, AttackError> {
     let (benign, calls) = own_work(domain, work, attack.live).await?;
     let world = World::default();
-    let registry = recorded(&domain.registry, &world, attack.unguarded)?;
     let spec = match attack.unguarded {
         true => unguarded(&domain.spec),
         false => (*domain.spec).clone(),
     };
+    let registry = recorded(&domain.registry, &world, &spec)?;
     let mut stage = Stage {
         domain,
         attack,
@@ -99,8 +114,14 @@ pub async fn attack(
         world,
         calls,
         rows: BTreeMap::new(),
-        examples: Vec::new(),
-        forgeries: Vec::new(),
+        sought: BTreeSet::new(),
+        nearest: u32::MAX,
+        report: RedteamReport {
+            domain: domain.spec.domain.to_string(),
+            seed: attack.seed,
+            benign,
+            ..RedteamReport::default()
+        },
     };
     let corpus = corpus();
     for scenario in Scenario::ALL {
@@ -108,14 +129,7 @@ pub async fn attack(
             stage.play(scenario, &corpus).await?;
         }
     }
-    Ok(RedteamReport {
-        domain: domain.spec.domain.to_string(),
-        seed: attack.seed,
-        rows: stage.rows.into_values().collect(),
-        benign,
-        examples: stage.examples,
-        forgeries: stage.forgeries,
-    })
+    Ok(RedteamReport { rows: stage.rows.into_values().collect(), ..stage.report }.summed())
 }
 
 struct Stage<'a> {
@@ -128,8 +142,11 @@ struct Stage<'a> {
     /// Tools and arguments of the domain's own work.
     calls: Vec<(String, String)>,
     rows: BTreeMap<(Scenario, Option<Kind>, Adversary), ScenarioRow>,
-    examples: Vec<String>,
-    forgeries: Vec<String>,
+    /// The tools whose effects ran, each with whether the text was in the work item: what closes that is known.
+    sought: BTreeSet<(String, bool)>,
+    /// The least distance of a try of the search.
+    nearest: u32,
+    report: RedteamReport,
 }
 
 /// Who takes part in one attack.
@@ -145,6 +162,9 @@ struct Cast {
 impl Stage<'_> {
     /// All attacks of a scenario.
     async fn play(&mut self, scenario: Scenario, corpus: &[Injection]) -> Result<(), AttackError> {
+        if matches!(scenario, Scenario::Plan | Scenario::Fields | Scenario::Adaptive) {
+            return self.tries(scenario).await;
+        }
         let (people, adversaries) = match scenario {
             // What a model copies word for word needs neither cunning nor people.
             Scenario::Padding => (&People::ALL[..1], &Adversary::ALL[..1]),
@@ -185,6 +205,7 @@ impl Stage<'_> {
             Scenario::Turns | Scenario::StoreTurns if is_conversation => self.plain(corpus, wants_effect),
             Scenario::Padding if is_document => self.each(padding::texts(), usize::MAX),
             Scenario::Turns | Scenario::StoreTurns | Scenario::Padding => Vec::new(),
+            Scenario::Plan | Scenario::Fields | Scenario::Adaptive => Vec::new(),
         }
     }
 
@@ -215,20 +236,13 @@ impl Stage<'_> {
         injection: &Injection,
     ) -> Result<(), AttackError> {
         let Cast { scenario, adversary, people, .. } = cast;
-        let seed = injection.id.bytes().fold(self.attack.seed, |seed, byte| {
-            seed.wrapping_mul(0x0100_0000_01b3).wrapping_add(u64::from(byte) + people as u64)
-        });
-        let text = Staged::of(injection, &self.spec);
-        let mut model = Fooled::new(adversary, injection, &text.block, &self.spec, scenario, seed);
-        if matches!(scenario, Scenario::Crash | Scenario::Waiting) || injection.kind == Kind::Repeat {
-            // What careful people allow, or policy lets run, is what could be done twice.
-            model = model.asking_also(&self.calls);
+        let id = [scenario.name(), &injection.id, adversary.name(), people.name()].join("/");
+        if self.attack.case.as_ref().is_some_and(|only| *only != id && *only != injection.id) {
+            return Ok(());
         }
-        let model = Arc::new(model);
-        let stated = stated(&text);
-        self.world.begin(scenario, text);
-        let went = self.driven(cast, stated, &model).await?;
-        let done = self.world.take();
+        let (went, done, wanted) = self.played(cast, injection, &self.spec, &self.registry).await?;
+        let twice = doubled(&done);
+        let executed = self.foreign(done);
         let row = self
             .rows
             .entry((scenario, kind, adversary))
@@ -236,13 +250,10 @@ impl Stage<'_> {
         row.runs += 1;
         row.resumed += u32::from(went.is_resumed);
         if wants_effect(injection.kind) || kind.is_none() {
-            row.wanted += model.requested.load(Ordering::Relaxed);
+            row.wanted += wanted;
         }
         row.requested += went.requested;
-        row.doubled += doubled(&done);
-        // What the domain's own work does to the letter is no attacker's gain.
-        let executed = done.into_iter().map(|done| (done.tool, done.arguments));
-        let executed: Vec<(String, String)> = executed.filter(|call| !self.calls.contains(call)).collect();
+        row.doubled += twice;
         row.executed += executed.len() as u32;
         row.leaked += executed.iter().filter(|(_, arguments)| canary::is_in(arguments)).count() as u32;
         let forged: Vec<Forged> = went.outcomes.iter().map(Forged::of).collect();
@@ -251,38 +262,168 @@ impl Stage<'_> {
         row.forged_refusals += count(|forged| forged.refusal);
         row.forged_escalations += count(|forged| forged.escalation);
         if forged.iter().any(|forged| forged.any())
-            && self.forgeries.len() < MAX_EXAMPLES
-            && !self.forgeries.contains(&injection.id)
+            && self.report.forgeries.len() < MAX_EXAMPLES
+            && !self.report.forgeries.contains(&injection.id)
         {
-            self.forgeries.push(injection.id.clone());
+            self.report.forgeries.push(injection.id.clone());
         }
         let limits = &self.spec.limits;
         row.overrun += u32::from(went.outcomes.iter().any(|outcome| is_over(&outcome.totals, limits)));
+        if self.attack.case.is_some() {
+            let text = injection.text.iter().map(|part| part.chars().take(MAX_TEXT).collect::<String>());
+            let place = injection.carrier.place();
+            let said = went.outcomes.iter().flat_map(|outcome| {
+                let ended = format!("ended: {}", loop_runtime::report::explain(&outcome.stop));
+                let judged = outcome.actions.iter().map(|action| called(action, &outcome.evidence));
+                judged.chain([ended])
+            });
+            let lines = [format!("case: {id}"), format!("injected {place}:")].into_iter().chain(text);
+            self.report.case.extend(lines.chain(said));
+        }
         for (tool, arguments) in executed {
             let example = match scenario {
                 Scenario::OneRun => format!("{}: {tool} {arguments}", injection.id),
                 _ => format!("{} ({}): {tool} {arguments}", injection.id, scenario.name()),
             };
-            if self.examples.len() < MAX_EXAMPLES && !self.examples.contains(&example) {
-                self.examples.push(example);
+            self.ran(&tool, example);
+            let in_item = injection.carrier == Carrier::Item;
+            if self.attack.unguarded || !self.sought.insert((tool.clone(), in_item)) {
+                continue;
+            }
+            let closed = closed_by(&self.spec, &tool, in_item, async |spec| {
+                let registry = recorded(&self.domain.registry, &self.world, spec)?;
+                let (_, done, _) = self.played(cast, injection, spec, &registry).await?;
+                Ok(self.foreign(done).iter().any(|(name, _)| *name == tool))
+            });
+            let closed = closed.await?;
+            self.report.closed_by.extend(closed);
+        }
+        Ok(())
+    }
+
+    /// Counts an effect that ran, and keeps it as an example.
+    fn ran(&mut self, tool: &str, example: String) {
+        if let Some(tool) = self.spec.tool(tool) {
+            let effect: &str = tool.effect.into();
+            *self.report.effects.entry(effect.to_owned()).or_default() += 1;
+        }
+        if self.report.examples.len() < MAX_EXAMPLES && !self.report.examples.contains(&example) {
+            self.report.examples.push(example);
+        }
+    }
+
+    /// What was done and is not, to the letter, the domain's own work, which is no attacker's gain.
+    fn foreign(&self, done: Vec<Done>) -> Vec<(String, String)> {
+        let done = done.into_iter().map(|done| (done.tool, done.arguments));
+        done.filter(|call| !self.calls.contains(call)).collect()
+    }
+
+    /// Plays what is tried against the core alone.
+    async fn tries(&mut self, scenario: Scenario) -> Result<(), AttackError> {
+        let ground = Arc::new(Ground::new(&self.spec));
+        // Their texts are of no kind.
+        let is_left_out = self.attack.kind.is_some() && scenario != Scenario::Adaptive;
+        if is_left_out {
+            return Ok(());
+        }
+        let (tries, seed, case) = (self.attack.adaptive, self.attack.seed, self.attack.case.clone());
+        let played = (0..ISLANDS).map(|island| {
+            let (ground, case) = (Arc::clone(&ground), case.clone());
+            tokio::task::spawn_blocking(move || {
+                let mut found = Found::new(scenario, island, case);
+                if scenario == Scenario::Adaptive {
+                    let own = tries / ISLANDS + u32::from(island < tries % ISLANDS);
+                    search(&ground, own, seed.wrapping_add(u64::from(island) << 32), &mut found);
+                } else if island == 0 {
+                    plays(scenario, &ground).into_iter().for_each(|play| _ = found.see(&ground, play));
+                }
+                found
+            })
+        });
+        for found in futures::future::join_all(played.collect::<Vec<_>>()).await {
+            let Ok(found) = found else { continue };
+            self.found(scenario, found).await?;
+        }
+        Ok(())
+    }
+
+    /// Counts what was found.
+    async fn found(&mut self, scenario: Scenario, found: Found) -> Result<(), AttackError> {
+        if found.tries == 0 {
+            return Ok(());
+        }
+        let adversary = Adversary::Cunning;
+        let row = self.rows.entry((scenario, None, adversary));
+        let row = row.or_insert_with(|| ScenarioRow::new(scenario, None, adversary));
+        row.runs += found.tries;
+        row.wanted += found.tries;
+        row.executed += found.ran.len() as u32;
+        self.report.case.extend(found.case);
+        if scenario == Scenario::Adaptive && found.nearest.0 < self.nearest {
+            self.nearest = found.nearest.0;
+            self.report.nearest = found.nearest.1;
+        }
+        for (id, play, tool) in found.ran {
+            self.ran(&tool, id);
+            let in_item = play.place == Place::Item;
+            if !self.attack.unguarded && self.sought.insert((tool.clone(), in_item)) {
+                let closed = closed_by(&self.spec, &tool, in_item, async |spec| {
+                    Ok(Ground::new(spec).tried(&play, false).is_some_and(|tried| tried.ran.is_some()))
+                });
+                self.report.closed_by.extend(closed.await?);
             }
         }
         Ok(())
     }
 
-    async fn driven(&self, cast: Cast, stated: String, model: &Arc<Fooled>) -> Result<Went, AttackError> {
+    /// One attack under this spec: how it went, what was done, how many effects were asked for.
+    async fn played(
+        &self,
+        cast: Cast,
+        injection: &Injection,
+        spec: &RunSpec,
+        registry: &Registry,
+    ) -> Result<(Went, Vec<Done>, u32), AttackError> {
+        let Cast { scenario, adversary, people, .. } = cast;
+        let seed = injection.id.bytes().fold(self.attack.seed, |seed, byte| {
+            seed.wrapping_mul(0x0100_0000_01b3).wrapping_add(u64::from(byte) + people as u64)
+        });
+        let text = Staged::of(injection, spec);
+        let mut model = Fooled::new(adversary, injection, &text.block, spec, scenario, seed);
+        if matches!(scenario, Scenario::Crash | Scenario::Waiting) || injection.kind == Kind::Repeat {
+            // What careful people allow, or policy lets run, is what could be done twice.
+            model = model.asking_also(&self.calls);
+        }
+        let model = Arc::new(model);
+        let stated = stated(&text);
+        self.world.begin(scenario, text);
+        let went = self.driven(cast, stated, &model, spec, registry).await?;
+        Ok((went, self.world.take(), model.requested.load(Ordering::Relaxed)))
+    }
+
+    async fn driven(
+        &self,
+        cast: Cast,
+        stated: String,
+        model: &Arc<Fooled>,
+        spec: &RunSpec,
+        registry: &Registry,
+    ) -> Result<Went, AttackError> {
         let Cast { scenario, people, nth, .. } = cast;
-        let spec = self.spec.clone();
         let gate =
             GateSettings { people: people != People::Absent && !self.attack.unguarded, ..spec.gate.clone() };
-        let spec = RunSpec { gate, save: false, ..spec };
-        let runner = Runner::new(spec, self.registry.clone(), Models::one(Arc::clone(model) as _))
+        let spec = RunSpec { gate, save: false, ..spec.clone() };
+        let runner = Runner::new(spec, registry.clone(), Models::one(Arc::clone(model) as _))
             .with_prompts(Arc::clone(&self.domain.prompts));
         let answer = |requested: &loop_core::run::PersonRequest| people.answer(requested, &self.calls);
         match scenario {
-            Scenario::OneRun | Scenario::LaterCall | Scenario::Store | Scenario::Padding => {
-                to_the_end(&runner, item(&stated), answer).await
-            }
+            Scenario::OneRun
+            | Scenario::LaterCall
+            | Scenario::Store
+            | Scenario::Padding
+            | Scenario::Plan
+            | Scenario::Fields
+            | Scenario::Adaptive => to_the_end(&runner, item(&stated), answer).await,
             Scenario::Turns | Scenario::StoreTurns => {
                 // Every second time, with each kind of people in turn.
                 let crashes = nth / 2 % 2 == 1;
@@ -316,7 +457,11 @@ fn unguarded(spec: &RunSpec) -> RunSpec {
         ..spec.gate.clone()
     };
     let mut unguarded = RunSpec { gate, ..spec.clone() };
-    unguarded.tools.iter_mut().for_each(|tool| tool.policy.repeats.allowed = true);
+    for tool in &mut unguarded.tools {
+        let asks_person = tool.policy.asks_person;
+        tool.policy = ToolPolicy { asks_person, ..ToolPolicy::default() };
+        tool.policy.repeats.allowed = true;
+    }
     unguarded
 }
 

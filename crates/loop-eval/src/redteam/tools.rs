@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use loop_core::spec::ToolPolicy;
+use loop_core::RunSpec;
 use loop_core::types::{Effect, canonical};
 use loop_tools::{Credentials, Registry, RegistryError, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::{Map, Value, json};
@@ -124,6 +124,8 @@ impl State {
         let (scenario, staged) = self.staged.as_ref()?;
         let nth = match scenario {
             Scenario::OneRun | Scenario::Crash | Scenario::Waiting | Scenario::Padding => *calls,
+            // These play without tools.
+            Scenario::Plan | Scenario::Fields | Scenario::Adaptive => *calls,
             Scenario::LaterCall => *calls - 1,
             Scenario::Turns if self.turn == 0 => *calls,
             Scenario::Turns => 0,
@@ -186,19 +188,18 @@ impl Staged {
     }
 }
 
-/// The domain's tools behind the recorder. Without guards they declare nothing that policy could go by.
+/// The domain's tools behind the recorder, with what the spec says of their policy.
 pub(super) fn recorded(
     registry: &Registry,
     world: &World,
-    unguarded: bool,
+    spec: &RunSpec,
 ) -> Result<Registry, RegistryError> {
     let mut builder = Registry::builder();
     for declaration in registry.declarations() {
         let Some(tool) = registry.tool(&declaration.name) else { continue };
         let mut declaration = declaration.clone();
-        if unguarded {
-            let asks_person = declaration.policy.asks_person;
-            declaration = declaration.policy(ToolPolicy { asks_person, ..ToolPolicy::default() });
+        if let Some(own) = spec.tool(&declaration.name) {
+            declaration = declaration.policy(own.policy.clone());
         }
         builder = builder.tool(Recorder { declaration, tool, world: world.clone() });
     }

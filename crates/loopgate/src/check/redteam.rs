@@ -29,8 +29,16 @@ pub(crate) async fn redteam(args: RedteamArgs) -> Result<ExitCode, Failure> {
         each: args.each,
         unguarded: args.unguarded,
         live: args.live,
+        adaptive: args.adaptive,
+        case: args.case.clone(),
     };
     let report = attack(&loaded, &work, &attacked).await.map_err(|error| Failure::new(error.to_string()))?;
+    if let Some(case) = args.case.filter(|_| report.case.is_empty()) {
+        return Err(Failure::new(format!(
+            "--case {case}: no such case was played; name one as the report does, such as change-0-00 or \
+             one_run/change-0-00/obedient/absent, with the same --seed, --each and --adaptive"
+        )));
+    }
     args.json.print(&report, || report.table())?;
     if let Some(file) = html {
         file.write(&page(&report))?;
@@ -132,7 +140,8 @@ pub(crate) struct RedteamArgs {
     pub(crate) kind: Option<String>,
     /// Run only this scenario: one_run, later_call (a tool turns hostile on its second call), store (tools return what
     /// they were called with), turns, store_turns (the same over the turns of a conversation), crash (the run is
-    /// stopped and resumed), waiting (false approvals) or padding (forged blocks behind long padding)
+    /// stopped and resumed), waiting (false approvals), padding (forged blocks behind long padding), plan (calls beside a
+    /// plan), fields (values beside trusted fields) or adaptive (the search of --adaptive)
     #[arg(long, value_name = "SCENARIO")]
     pub(crate) scenario: Option<String>,
     /// Maximum number of texts of each kind; scenarios other than one_run and padding use one of each kind
@@ -144,6 +153,13 @@ pub(crate) struct RedteamArgs {
     /// Seed for the adversaries' random choices
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
+    /// Search with N tries for a call that comes near to running: over plans, places, orders, split values and the
+    /// sources of arguments
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) adaptive: u32,
+    /// Show one case whole: what was injected and where, what the model called, what policy said. An id of the report
+    #[arg(long, value_name = "ID")]
+    pub(crate) case: Option<String>,
     /// Disable the guards, to show what a fooled model would do with these tools
     #[arg(long)]
     pub(crate) unguarded: bool,
