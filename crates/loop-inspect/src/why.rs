@@ -236,7 +236,7 @@ impl Why {
                 .collect(),
             weak_sections: weak_sections(&state),
             notes: notes(&state),
-            waiting: state.requested().iter().map(|it| PersonRequestReport::new(started, it)).collect(),
+            waiting: PersonRequestReport::all(&state, &recorded.manifest),
             in_doubt: in_doubt.flat_map(|condition| names(&condition.value)).collect(),
             not_saved: outcome.and_then(|outcome| match &outcome.saved {
                 Some(loop_core::run::Saved::Not { message }) => Some(message.to_string()),

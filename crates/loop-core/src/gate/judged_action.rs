@@ -70,6 +70,9 @@ impl JudgedAction {
         match self.end_call() {
             Some(EndCall::Escalate) => return "hands the work to a person".to_owned(),
             Some(EndCall::Refuse) => return "refuses the work".to_owned(),
+            None if self.verdict == Verdict::Kept && self.tool.is_none() => {
+                return "taken as the plan".to_owned();
+            }
             None => {}
         }
         let (of, earlier, rule) = match &self.verdict {

@@ -107,7 +107,7 @@ fn what_waits_is_shown_to_the_byte_with_where_it_came_from() {
         notice: Some(Notice { text: "One more has to approve it.".to_owned(), is_good: true }),
         others: vec![("run-9".to_owned(), "T-9: other".to_owned())],
     };
-    let html = approve(&ApprovePage::of(&world.run, world.run.now(), form));
+    let html = approve(&ApprovePage::of(&world.run, "[]", world.run.now(), form));
     let text = inert(&html).seen();
     let requested = &world.run.requested()[0];
     for part in [
@@ -129,10 +129,10 @@ fn what_waits_is_shown_to_the_byte_with_where_it_came_from() {
             && html.contains("method=\"post\" action=\"/runs/run-2/approve\"")
     );
     // Without a token there is nothing to send.
-    let html = approve(&ApprovePage::of(&world.run, world.run.now(), ApproveForm::default()));
+    let html = approve(&ApprovePage::of(&world.run, "[]", world.run.now(), ApproveForm::default()));
     assert!(!html.contains("<form") && inert(&html).seen().contains("not decide it"), "{html}");
     let late = ApproveForm { csrf: "token-1".to_owned(), ..ApproveForm::default() };
-    let html = approve(&ApprovePage::of(&world.run, requested.deadline.unwrap(), late));
+    let html = approve(&ApprovePage::of(&world.run, "[]", requested.deadline.unwrap(), late));
     assert!(!html.contains("<form") && inert(&html).seen().contains("counts as a denial"), "{html}");
 }
 
