@@ -113,7 +113,7 @@ fn what_waits_is_shown_to_the_byte_with_where_it_came_from() {
     for part in [
         "\"target\": \"L-\\u200b1\"",
         "characters that do not show: U+200B",
-        "nowhere: the model wrote it",
+        "the model wrote it",
         "2 people have to approve it; 1 has so far.",
         "approved by ann (token ann)",
         "It counts as given by token bob.",
