@@ -487,7 +487,8 @@ mod with_the_feature {
         let (_folder, domain) = load(&text, Some(&lock(&["read"])));
         let domain = domain.unwrap();
         let manifest = domain.registry.manifest();
-        let places = ["post", "show", "notes_read", "ask"].map(|tool| loop_tools::connects_to(manifest, tool));
+        let places =
+            ["post", "show", "notes_read", "ask"].map(|tool| loop_tools::connects_to(manifest, tool));
         let server = "server notes: https://mcp.example.com/mcp";
         let expected = [Some("https://api.example.com/v1/{id}"), Some("cat -n {file}"), Some(server), None];
         assert_eq!(places, expected.map(|place| place.map(str::to_owned)));

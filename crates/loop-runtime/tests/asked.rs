@@ -8,11 +8,13 @@ use loop_runtime::report::{EffectPlanReport, PersonRequestReport};
 use loop_testkit::{World, bare_draft, draft, found, read, run, target, tool};
 use serde_json::{Value, json};
 
-const MANIFEST: &str = r#"[{"name": "read", "connects_to": "x"}, {"name": "send", "connects_to": "https://mail.example/send"}]"#;
+const MANIFEST: &str =
+    r#"[{"name": "read", "connects_to": "x"}, {"name": "send", "connects_to": "https://mail.example/send"}]"#;
 
 /// A run that has read a mail of others and a record, and asks to send.
 fn asking(parameters: &Value) -> World {
-    let properties = ["to", "copy", "desk", "note", "id", "key", "text"].map(|name| (name, json!({ "type": "string" })));
+    let properties =
+        ["to", "copy", "desk", "note", "id", "key", "text"].map(|name| (name, json!({ "type": "string" })));
     let mut properties: BTreeMap<&str, Value> = properties.into();
     properties.insert("amount", json!({ "type": "integer", "default": 3 }));
     let authority = ["/to", "/copy", "/id"].map(Into::into).to_vec();
@@ -22,11 +24,8 @@ fn asking(parameters: &Value) -> World {
         description: "Send a mail".into(),
         ..tool("send", Effect::Egress)
     };
-    let mail = ToolPolicy {
-        returns_untrusted: true,
-        trusted_fields: vec!["/key".into()],
-        ..ToolPolicy::default()
-    };
+    let mail =
+        ToolPolicy { returns_untrusted: true, trusted_fields: vec!["/key".into()], ..ToolPolicy::default() };
     let plan = json!([
         { "tool": "send", "fixed": { "note": "weekly" }, "count": "each" },
         { "tool": "send", "fixed": { "note": "daily" } },
@@ -76,10 +75,7 @@ fn each_value_of_a_call_says_where_it_came_from() {
     assert_eq!(reached, ["/copy", "/id", "/to"]);
     assert_eq!(asked[0].description, "Send a mail");
     assert_eq!(asked[0].connects_to.as_deref(), Some("https://mail.example/send"));
-    assert_eq!(
-        asked[0].slot.as_deref(),
-        Some("send(note = \"weekly\", …), a call for each addressee")
-    );
+    assert_eq!(asked[0].slot.as_deref(), Some("send(note = \"weekly\", …), a call for each addressee"));
 }
 
 #[test]
@@ -94,7 +90,10 @@ fn a_plan_says_which_calls_used_it() {
     let world = world.finished("2/action-0", found("sent"));
     let used = "send(note = \"weekly\", …), a call for each addressee: used by 2/action-0";
     let free = "send(note = \"daily\", …), 1 call: not used";
-    assert_eq!(lines(&world), ("The plan, which the domain gives".to_owned(), vec![used.to_owned(), free.to_owned()]));
+    assert_eq!(
+        lines(&world),
+        ("The plan, which the domain gives".to_owned(), vec![used.to_owned(), free.to_owned()])
+    );
 }
 
 #[test]

@@ -30,7 +30,8 @@ fn waiting(shell: &Shell, page: &str) -> String {
     let script = shell.file("replies.json", &json!({ "version": 1, "replies": replies }).to_string());
     let model = format!("base=scripted/{}", script.display());
     let text = "Read the mails, and send bob@brown.example what they ask for.";
-    let ran = shell.run(&["run", file.parent().unwrap().to_str().unwrap(), "--text", text, "--model", &model]);
+    let ran =
+        shell.run(&["run", file.parent().unwrap().to_str().unwrap(), "--text", text, "--model", &model]);
     assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
     ran.err.lines().find_map(|line| line.strip_prefix("run:     ")).unwrap().to_owned()
 }
@@ -58,15 +59,16 @@ fn the_page_shows_what_an_approver_sees() {
     let asked = &listed["pending"][0];
     let origins = asked["origins"].as_array().unwrap().iter();
     let origins: Vec<_> = origins.map(|it| (it["pointer"].as_str().unwrap(), it["origin"].clone())).collect();
-    let untrusted = json!({ "in": "evidence", "evidence": "E1", "tool": "read_mails", "untrusted": true });
+    let mails =
+        |by| json!({ "by": by, "in": "evidence", "evidence": "E1", "tool": "read_mails", "untrusted": true });
     assert_eq!(
         origins,
         [
             ("/body", json!({ "by": "model" })),
             ("/copies/0", json!({ "by": "user" })),
-            ("/copies/1", json!({ "by": "trusted_field", "evidence": "E1", "tool": "read_mails" })),
-            ("/subject", json!({ "by": "untrusted_text", "place": untrusted.clone() })),
-            ("/to", json!({ "by": "untrusted_text", "place": untrusted })),
+            ("/copies/1", mails("trusted_field")),
+            ("/subject", mails("untrusted_text")),
+            ("/to", mails("untrusted_text")),
         ]
     );
     assert_eq!(asked["description"], "Send a mail");

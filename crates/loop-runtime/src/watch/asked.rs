@@ -132,17 +132,14 @@ impl fmt::Display for PlanSlotReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { slot, used_by, void_since } = self;
         f.write_str(slot)?;
-        let named = used_by.get(..MAX_CALLS).unwrap_or(used_by);
-        if !used_by.is_empty() {
-            write!(f, ": used by {}", named.join(", "))?;
+        let named = used_by.get(..MAX_CALLS).unwrap_or(used_by).join(", ");
+        match used_by.len() {
+            0 => f.write_str(": not used")?,
+            1..=MAX_CALLS => write!(f, ": used by {named}")?,
+            all => write!(f, ": used by {named} and {} more", all - MAX_CALLS)?,
         }
-        if used_by.len() > named.len() {
-            write!(f, " and {} more", used_by.len() - named.len())?;
-        }
-        match void_since {
-            Some(evidence) => write!(f, "; void since {evidence}, private data that it does not name"),
-            None if used_by.is_empty() => f.write_str(": not used"),
-            None => Ok(()),
-        }
+        void_since.iter().try_for_each(|evidence| {
+            write!(f, "; void since {evidence}, private data that the plan does not name")
+        })
     }
 }

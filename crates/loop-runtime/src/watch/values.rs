@@ -6,7 +6,7 @@ use loop_core::Run;
 use loop_core::policy::{RunSources, SoughtValue, Sources, ValueSource};
 use loop_core::run::PersonRequest;
 use loop_core::spec::ToolSpec;
-use loop_core::types::EvidenceId;
+use loop_core::types::Evidence;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -42,24 +42,11 @@ pub enum ValueOrigin {
     /// The slot of the run's plan that the call fits, which fixes the parameter.
     Plan,
     /// The result of a trusted tool.
-    Tool {
-        /// The number of the result, for example `E3`.
-        evidence: String,
-        /// The tool's own name.
-        tool: String,
-    },
+    Tool(ValuePlace),
     /// A trusted field of an untrusted result. The model chose it among others.
-    TrustedField {
-        /// The number of the result.
-        evidence: String,
-        /// The tool's own name.
-        tool: String,
-    },
-    /// No authorised source gave it, and untrusted text holds it.
-    UntrustedText {
-        /// The first such text.
-        place: ValuePlace,
-    },
+    TrustedField(ValuePlace),
+    /// No authorised source gave it, and untrusted text holds it, here the first such.
+    UntrustedText(ValuePlace),
     /// The model wrote it.
     Model,
 }
@@ -92,6 +79,12 @@ pub enum ValuePlace {
 }
 
 impl ValuePlace {
+    fn of(run: &Run, Evidence { id, tool, .. }: &Evidence) -> Self {
+        let policy = run.spec().tool(tool).map(|tool| &tool.policy);
+        let untrusted = policy.is_none_or(|policy| policy.returns_untrusted);
+        Self::Evidence { evidence: id.to_string(), tool: tool.to_string(), untrusted }
+    }
+
     /// Whether a third party may have written what is there.
     pub fn is_untrusted(&self) -> bool {
         match self {
@@ -139,14 +132,20 @@ impl TracedValue {
     /// Where it came from and where else it is found, in words.
     pub fn in_words(&self) -> String {
         let Self { origin, found_in, .. } = self;
+        let is_said = |place: &ValuePlace| match origin {
+            ValueOrigin::User => !matches!(place, ValuePlace::Evidence { .. }),
+            ValueOrigin::Tool(own) | ValueOrigin::TrustedField(own) | ValueOrigin::UntrustedText(own) => {
+                own == place
+            }
+            ValueOrigin::Domain | ValueOrigin::Plan | ValueOrigin::Model => false,
+        };
         let others: Vec<String> =
-            found_in.iter().filter(|place| !origin.is_of(place)).map(ToString::to_string).collect();
-        let more = others.len().saturating_sub(MAX_PLACES);
-        let shown = others.iter().take(MAX_PLACES).cloned().collect::<Vec<_>>().join(", ");
-        match (others.len(), more) {
-            (0, _) => origin.to_string(),
-            (_, 0) => format!("{origin}; also in {shown}"),
-            (_, more) => format!("{origin}; also in {shown} and {more} more"),
+            found_in.iter().filter(|place| !is_said(place)).map(ToString::to_string).collect();
+        let shown = others.get(..MAX_PLACES).unwrap_or(&others).join(", ");
+        match others.len() {
+            0 => origin.to_string(),
+            1..=MAX_PLACES => format!("{origin}; also in {shown}"),
+            all => format!("{origin}; also in {shown} and {} more", all - MAX_PLACES),
         }
     }
 }
@@ -159,47 +158,24 @@ fn origin(
     given: Option<ValueSource>,
     found_in: &[ValuePlace],
 ) -> ValueOrigin {
-    let named = |id: EvidenceId| {
-        let of = run.evidence().iter().find(|it| it.id == id);
-        (id.to_string(), of.map_or_else(String::new, |it| it.tool.to_string()))
-    };
     let parameter = pointer.split('/').nth(1).unwrap_or_default().replace("~1", "/").replace("~0", "~");
     let own = tool.args.properties.get(parameter.as_str());
     let is_own = own.is_some_and(|own| [&own.default, &own.only].into_iter().flatten().any(|it| it == value));
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let planned = slot.and_then(|slot| run.plan()?.slots.get(slot as usize));
+    let result = |id| Evidence::find(run.evidence(), id).map(|it| ValuePlace::of(run, it));
     let untrusted = found_in.iter().find(|place| place.is_untrusted());
-    match given {
-        Some(ValueSource::User) => ValueOrigin::User,
-        _ if is_own || run.spec().gate.authorities.iter().any(|it| **it == text) => ValueOrigin::Domain,
-        _ if planned.is_some_and(|it| it.slot.fixed.contains_key(parameter.as_str())) => ValueOrigin::Plan,
-        Some(ValueSource::Tool(id)) => {
-            let (evidence, tool) = named(id);
-            ValueOrigin::Tool { evidence, tool }
+    let found = match given {
+        Some(ValueSource::User) => Some(ValueOrigin::User),
+        _ if is_own || run.spec().gate.authorities.iter().any(|it| **it == text) => Some(ValueOrigin::Domain),
+        _ if planned.is_some_and(|it| it.slot.fixed.contains_key(parameter.as_str())) => {
+            Some(ValueOrigin::Plan)
         }
-        Some(ValueSource::TrustedField(id)) => {
-            let (evidence, tool) = named(id);
-            ValueOrigin::TrustedField { evidence, tool }
-        }
-        None => untrusted.map_or(ValueOrigin::Model, |it| ValueOrigin::UntrustedText { place: it.clone() }),
-    }
-}
-
-impl ValueOrigin {
-    /// Whether it says already that the value is in this place.
-    fn is_of(&self, place: &ValuePlace) -> bool {
-        match (self, place) {
-            (Self::User, place) => !matches!(place, ValuePlace::Evidence { .. }),
-            (
-                Self::Tool { evidence, .. } | Self::TrustedField { evidence, .. },
-                ValuePlace::Evidence { evidence: id, .. },
-            ) => evidence == id,
-            (Self::UntrustedText { place: own }, place) => own == place,
-            (Self::Domain | Self::Plan | Self::Model | Self::Tool { .. } | Self::TrustedField { .. }, _) => {
-                false
-            }
-        }
-    }
+        Some(ValueSource::Tool(id)) => result(id).map(ValueOrigin::Tool),
+        Some(ValueSource::TrustedField(id)) => result(id).map(ValueOrigin::TrustedField),
+        None => untrusted.cloned().map(ValueOrigin::UntrustedText),
+    };
+    found.unwrap_or(ValueOrigin::Model)
 }
 
 impl fmt::Display for ValueOrigin {
@@ -209,9 +185,9 @@ impl fmt::Display for ValueOrigin {
             Self::User => f.write_str("the user's words"),
             Self::Domain => f.write_str("the domain"),
             Self::Plan => f.write_str("the plan, which fixes it"),
-            Self::Tool { evidence, tool } => write!(f, "{evidence} {tool}, a trusted tool"),
-            Self::TrustedField { evidence, tool } => write!(f, "a trusted field of {evidence} {tool}"),
-            Self::UntrustedText { place } => write!(f, "untrusted text of {place}"),
+            Self::Tool(place) => write!(f, "{place}, a trusted tool"),
+            Self::TrustedField(place) => write!(f, "a trusted field of {place}"),
+            Self::UntrustedText(place) => write!(f, "untrusted text of {place}"),
             Self::Model => f.write_str("the model wrote it"),
         }
     }
@@ -275,17 +251,11 @@ fn places(run: &Run, value: &Value) -> Vec<ValuePlace> {
     }
     let instructions = (1..).zip(run.instructions()).filter(|(_, it)| holds(&it.text, value));
     found.extend(instructions.map(|(number, _)| ValuePlace::Instruction { number }));
-    for evidence in run.evidence() {
-        let observation = &evidence.observation;
-        if holds(&observation.data, value) || holds(&observation.markdown, value) {
-            let policy = run.spec().tool(&evidence.tool).map(|tool| &tool.policy);
-            found.push(ValuePlace::Evidence {
-                evidence: evidence.id.to_string(),
-                tool: evidence.tool.to_string(),
-                untrusted: policy.is_none_or(|policy| policy.returns_untrusted),
-            });
-        }
-    }
+    let results = run
+        .evidence()
+        .iter()
+        .filter(|it| holds(&it.observation.data, value) || holds(&it.observation.markdown, value));
+    found.extend(results.map(|it| ValuePlace::of(run, it)));
     found
 }
 

@@ -33,20 +33,19 @@ pub(super) fn table(report: &PersonRequestReport, run: &str) -> Markup {
 
 fn row(it: &TracedValue, run: &str) -> Markup {
     let value = it.value.as_str().map_or_else(|| it.value.to_string(), str::to_owned);
-    let is_given = match it.origin {
+    let look = match it.origin {
+        ValueOrigin::UntrustedText(_) | ValueOrigin::Model => "warn",
         ValueOrigin::User
         | ValueOrigin::Domain
         | ValueOrigin::Plan
-        | ValueOrigin::Tool { .. }
-        | ValueOrigin::TrustedField { .. } => true,
-        ValueOrigin::UntrustedText { .. } | ValueOrigin::Model => false,
+        | ValueOrigin::Tool(_)
+        | ValueOrigin::TrustedField(_) => "good",
     };
-    let origin = it.origin.to_string();
     html! {
         tr {
             th scope="row" { code { (t(&it.pointer)) } @if it.authority { " " span.pill.warn { "says whom it reaches" } } }
             td data-label="value" { (t(&cut(&value, MAX_VALUE).text)) @if value.len() > MAX_VALUE { "…" } }
-            td data-label="came from" { @if is_given { span.good { (t(&origin)) } } @else { strong.warn { (t(&origin)) } } }
+            td data-label="came from" { strong.(look) { (t(&it.origin.to_string())) } }
             td data-label="found in" { (found(&it.found_in, run)) }
         }
     }
@@ -57,12 +56,9 @@ fn found(places: &[ValuePlace], run: &str) -> Markup {
         @if places.is_empty() { span.quiet { "nowhere" } }
         @for (n, place) in places.iter().take(MAX_PLACES).enumerate() {
             @if n > 0 { ", " }
-            @match place {
-                ValuePlace::Evidence { evidence, .. } => {
-                    a href={ "/runs/" (encoded(run)) "#" (evidence) } { (t(&place.to_string())) }
-                }
-                ValuePlace::Scope | ValuePlace::Item { .. } | ValuePlace::Instruction { .. } => { (t(&place.to_string())) }
-            }
+            @if let ValuePlace::Evidence { evidence, .. } = place {
+                a href={ "/runs/" (encoded(run)) "#" (evidence) } { (t(&place.to_string())) }
+            } @else { (t(&place.to_string())) }
             @if place.is_untrusted() { " " span.pill.warn { "untrusted" } }
         }
         @if places.len() > MAX_PLACES { " and " (places.len() - MAX_PLACES) " more" }

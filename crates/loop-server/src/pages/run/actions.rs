@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_core::Verdict;
 use loop_core::gate::JudgedAction;
-use loop_core::policy::{Plan, PolicyRule};
+use loop_core::policy::PolicyRule;
 use loop_runtime::report::EffectPlanReport;
 use maud::{Markup, html};
 
@@ -23,18 +23,13 @@ pub(super) struct Actions {
     /// The actions after the event before, to see which of them changed.
     last: Vec<Arc<JudgedAction>>,
     room: TextBudget,
-    /// The run's plan, and as it is shown.
-    plan: (Option<Plan>, Changing<EffectPlanReport>),
+    plan: Changing<EffectPlanReport>,
 }
 
 impl Default for Actions {
     fn default() -> Self {
-        Self {
-            lines: Vec::new(),
-            last: Vec::new(),
-            room: TextBudget::new(ROOM),
-            plan: (None, Changing::default()),
-        }
+        let room = TextBudget::new(ROOM);
+        Self { lines: Vec::new(), last: Vec::new(), room, plan: Changing::default() }
     }
 }
 
@@ -111,11 +106,7 @@ fn rule_name(rule: PolicyRule) -> &'static str {
 
 impl Actions {
     pub(super) fn see(&mut self, seen: &Seen<'_>) {
-        let (plan, shown) = &mut self.plan;
-        if plan.as_ref() != seen.run.plan() {
-            *plan = seen.run.plan().cloned();
-            EffectPlanReport::of(seen.run).into_iter().for_each(|it| shown.set(seen.at, it));
-        }
+        EffectPlanReport::of(seen.run).into_iter().for_each(|plan| self.plan.set(seen.at, plan));
         let now = seen.run.actions();
         let evidence = seen.run.evidence();
         for (n, action) in now.iter().enumerate() {
@@ -147,7 +138,7 @@ impl Actions {
 
     pub(super) fn html(&self, shown: &Shown) -> Markup {
         html! {
-            @for (span, plan) in self.plan.1.iter() {
+            @for (span, plan) in self.plan.iter() {
                 div data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] { (plan_html(plan)) }
             }
             (nothing(shown, self.lines.first().map(|line| line.from), "The model has requested nothing."))
