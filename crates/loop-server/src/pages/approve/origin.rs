@@ -6,8 +6,7 @@ use maud::{Markup, html};
 use crate::pages::runs::encoded;
 use crate::pages::text::{cut, t};
 
-/// How many places of a value are named, and bytes of it that are shown again.
-const MAX_PLACES: usize = 6;
+/// Bytes of a value that are shown again.
 const MAX_VALUE: usize = 120;
 
 /// The values of a call with their origins.
@@ -54,13 +53,12 @@ fn row(it: &TracedValue, run: &str) -> Markup {
 fn found(places: &[ValuePlace], run: &str) -> Markup {
     html! {
         @if places.is_empty() { span.quiet { "nowhere" } }
-        @for (n, place) in places.iter().take(MAX_PLACES).enumerate() {
+        @for (n, place) in places.iter().enumerate() {
             @if n > 0 { ", " }
             @if let ValuePlace::Evidence { evidence, .. } = place {
                 a href={ "/runs/" (encoded(run)) "#" (evidence) } { (t(&place.to_string())) }
             } @else { (t(&place.to_string())) }
             @if place.is_untrusted() { " " span.pill.warn { "untrusted" } }
         }
-        @if places.len() > MAX_PLACES { " and " (places.len() - MAX_PLACES) " more" }
     }
 }
