@@ -591,6 +591,7 @@ pub(crate) fn declaration(
     declaration.aliases = tool.aliases.iter().map(|alias| alias.as_str().into()).collect();
     declaration.effect = tool.effect;
     declaration.target = target.map(Into::into);
+    declaration.connects_to = connects_to(file, tool).map(Into::into);
     if let Some(title) = &tool.title {
         declaration.title = title.trim().into();
     }
@@ -601,6 +602,35 @@ pub(crate) fn declaration(
         declaration.attempts = attempts;
     }
     Ok(declaration)
+}
+
+/// Where a tool connects to, as the file says it: for who approves its calls. Of a URL what follows `?` is left out.
+fn connects_to(file: &File, tool: &ToolConfig) -> Option<String> {
+    let url = |url: &str| url.split_once('?').map_or(url, |(place, _)| place).to_owned();
+    let program = |program: &str, args: &[String]| {
+        std::iter::once(program).chain(args.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
+    };
+    match tool.kind {
+        ToolKind::Http => Some(url(&tool.http.as_ref()?.url)),
+        ToolKind::Command => tool.command.as_ref().map(|it| program(&it.program, &it.args)),
+        ToolKind::Files => tool.files.as_ref().map(|it| it.folder.clone()),
+        ToolKind::Docs => tool.folder.clone(),
+        ToolKind::Sql => {
+            let name = tool.source.as_deref()?;
+            let source = file.config.sources.get(name)?;
+            let place =
+                [&source.file, &source.made_from, &source.host, &source.url_env].into_iter().flatten();
+            Some(place.take(1).fold(format!("source {name}"), |name, place| format!("{name}: {place}")))
+        }
+        ToolKind::Mcp => {
+            let name = tool.server.as_deref()?;
+            let server = file.config.servers.get(name)?;
+            let command = || server.command.as_ref().map(|it| program(&it.program, &it.args));
+            let place = server.url.as_deref().map(url).or_else(command)?;
+            Some(format!("server {name}: {place}"))
+        }
+        ToolKind::Mock | ToolKind::Question | ToolKind::Results => None,
+    }
 }
 
 /// The JSON Schema of the parameters that the tool declares, or has by itself where it declares none.

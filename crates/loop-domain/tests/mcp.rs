@@ -518,6 +518,25 @@ mod with_the_feature {
     }
 
     #[test]
+    fn a_tool_says_where_it_connects() {
+        // Issue 44, part 6: an approver sees it. What follows `?` may be a secret that the operator wrote there.
+        let text = format!(
+            "{SERVER}[tools.post]\nkind = \"http\"\neffect = \"egress\"\nhttp = {{ url = \"https://api.example.com/v1/{{id}}?a=b\" }}\n\
+             parameters.id = {{ required = true }}\n[tools.show]\nkind = \"command\"\neffect = \"exec\"\n\
+             command = {{ program = \"cat\", args = [\"-n\", \"{{file}}\"] }}\nparameters.file = {{ required = true }}\n\
+             [tools.ask]\nkind = \"question\"\n"
+        );
+        let (_folder, domain) = load(&text, Some(&lock(&["read"])));
+        let domain = domain.unwrap();
+        let manifest = domain.registry.manifest();
+        let places =
+            ["post", "show", "notes_read", "ask"].map(|tool| loop_tools::connects_to(manifest, tool));
+        let server = "server notes: https://mcp.example.com/mcp";
+        let expected = [Some("https://api.example.com/v1/{id}"), Some("cat -n {file}"), Some(server), None];
+        assert_eq!(places, expected.map(|place| place.map(str::to_owned)));
+    }
+
+    #[test]
     fn the_examples_of_the_page_load() {
         let page = include_str!("../../../docs/how-to/tools/mcp.md");
         let blocks: Vec<&str> =

@@ -239,7 +239,7 @@ impl Why {
             weak_sections: weak_sections(&state),
             warnings: warnings(&state.model_calls(), state.warnings()),
             notes: notes(&state),
-            waiting: state.requested().iter().map(|it| PersonRequestReport::new(started, it)).collect(),
+            waiting: PersonRequestReport::all(&state, &recorded.manifest),
             in_doubt: in_doubt.flat_map(|condition| names(&condition.value)).collect(),
             not_saved: outcome.and_then(|outcome| match &outcome.saved {
                 Some(loop_core::run::Saved::Not { message }) => Some(message.to_string()),

@@ -12,6 +12,7 @@ mod agent_traces;
 mod agent_ways;
 mod agent_wire;
 mod agents;
+mod asked;
 mod common;
 mod door;
 mod drivers;

@@ -54,6 +54,8 @@ pub struct ToolDeclaration {
     /// The digest of the parts that the declaration does not show, for example a query. `None`: there are none. An
     /// approval counts for this digest alone.
     pub definition: Option<Digest>,
+    /// Where the tool connects to, for approvers: a URL, a program, a folder, a database. `None`: it does not say.
+    pub connects_to: Option<Arc<str>>,
 }
 
 impl ToolDeclaration {
@@ -74,6 +76,7 @@ impl ToolDeclaration {
             target: None,
             policy: ToolPolicy::default(),
             definition: None,
+            connects_to: None,
         }
     }
 
@@ -234,8 +237,18 @@ impl ToolDeclaration {
         if let (Some(definition), Some(manifest)) = (&self.definition, manifest.as_object_mut()) {
             manifest.insert("definition".to_owned(), json!(definition));
         }
+        if let (Some(place), Some(manifest)) = (&self.connects_to, manifest.as_object_mut()) {
+            manifest.insert("connects_to".to_owned(), json!(place));
+        }
         manifest
     }
+}
+
+/// Where a tool connects to, by the manifest of its registry. `None`: it does not say.
+pub fn connects_to(manifest: &str, tool: &str) -> Option<String> {
+    let manifest: Value = serde_json::from_str(manifest).ok()?;
+    let declared = manifest.as_array()?.iter().find(|it| it.get("name").is_some_and(|name| name == tool))?;
+    declared.get("connects_to")?.as_str().map(str::to_owned)
 }
 
 /// `fetch_device_info` is `Device info` to people.

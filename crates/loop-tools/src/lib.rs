@@ -73,7 +73,7 @@ pub mod tool;
 
 pub use ask::AskModel;
 pub use context::{Credentials, ToolContext};
-pub use declaration::ToolDeclaration;
+pub use declaration::{ToolDeclaration, connects_to};
 pub use error::RegistryError;
 pub use registry::{Registry, RegistryBuilder};
 pub use result::{Failure, IntoToolResult, ToolResult};

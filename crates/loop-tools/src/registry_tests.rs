@@ -150,6 +150,7 @@ fn the_manifest_hash_changes_with_everything_that_is_declared() {
         declare("x").timeout_ms(1),
         declare("x").attempts(1),
         declare("x").smart(true),
+        ToolDeclaration { connects_to: Some("https://x.example/".into()), ..declare("x") },
     ];
     for declaration in changed {
         assert_ne!(base, hash(declaration.clone()), "{declaration:?}");

@@ -126,11 +126,12 @@ provider = "offline"
     let (code, screen) = person.end();
     assert_eq!(code, 3, "{screen}");
     for shown in [
-        "send_mail  (effect egress)\n  {\n    \"to\": \"ada\\u200b\\u202e\\u3164@x.example\"\n  }\n  31 bytes, 1 value\n",
+        "send_mail  (effect egress)\n  it does: Send a mail\n  {\n    \"to\": \"ada\\u200b\\u202e\\u3164@x.example\"\n  }\n  31 bytes, 1 value\n",
         "\n  mind: /to holds 3 characters that do not show: U+200B, U+202E, U+3164\n",
+        "\n  /to, which says whom it reaches: the model wrote it\n",
         "\n  asked because: the run has read untrusted text; /to is \"ada\\u200b\\u202e\\u3164@x.example\", which was given",
         " to allow send_mail, or n: n\n",
-        "ask  (a question)\n  {\n    \"question\": \"Send it\\nto\\u202e whom?\"\n  }\n",
+        "ask  (a question)\n  it does: Ask the person\n  {\n    \"question\": \"Send it\\nto\\u202e whom?\"\n  }\n",
         "Answer: nobody\n",
     ] {
         assert!(screen.contains(shown), "{shown}\n{screen}");

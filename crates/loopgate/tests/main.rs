@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
 mod api;
+mod approvals;
 mod backtest;
 mod batches;
 mod calibration;

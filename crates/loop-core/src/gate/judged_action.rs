@@ -71,7 +71,7 @@ impl JudgedAction {
             Some(EndCall::Escalate) => return "hands the work to a person".to_owned(),
             Some(EndCall::Refuse) => return "refuses the work".to_owned(),
             None if self.verdict == Verdict::Kept && self.tool.is_none() => {
-                return "the plan holds".to_owned();
+                return "taken as the plan".to_owned();
             }
             None => {}
         }

@@ -295,6 +295,11 @@ impl Runner {
         &self.parts.spec
     }
 
+    /// What its tools declare, as canonical JSON: the manifest that the journal has of each run.
+    pub fn manifest(&self) -> &Arc<str> {
+        self.parts.registry.manifest()
+    }
+
     pub(crate) fn parts(&self) -> &Arc<Parts> {
         &self.parts
     }

@@ -59,7 +59,8 @@ fn beside(condition: &Condition, name: &str) -> String {
             let granted = condition.threshold.as_ref().map_or_else(String::new, |it| cut(*written, it));
             format!("{name} (the last reply was cut: {granted})")
         }
-        (StopReason::TierChanged, Measure::Tiers(_)) | (StopReason::EffectNotDone, Measure::NotDone(_)) => {
+        (StopReason::TierChanged, Measure::Tiers(_))
+        | (StopReason::EffectNotDone | StopReason::EffectBlocked, Measure::NotDone(_)) => {
             format!("{name} ({})", condition.value)
         }
         (StopReason::InDoubt, Measure::Names(effects)) => {
@@ -186,6 +187,7 @@ pub fn sentence(condition: &Condition) -> String {
         StopReason::StorageFailed => format!("The journal could not be written: {value}."),
         StopReason::ManualStop => format!("It was stopped by hand after {value}."),
         StopReason::InDoubt => format!("The outcome of an effect is unknown: {value}."),
+        StopReason::EffectBlocked => format!("An effect that the plan does not name was denied: {value}."),
         other => format!("{other}: {value}."),
     }
 }

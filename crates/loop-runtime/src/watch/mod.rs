@@ -1,5 +1,6 @@
 //! Runs are watched: events, observers, spans, and what is reported of a run.
 
+pub(crate) mod asked;
 pub(crate) mod batch_line;
 pub(crate) mod claims;
 pub(crate) mod events;
@@ -13,4 +14,5 @@ pub(crate) mod sink;
 pub(crate) mod steps;
 pub(crate) mod trace;
 pub(crate) mod uses;
+pub(crate) mod values;
 pub(crate) mod waits;

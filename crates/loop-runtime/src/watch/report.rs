@@ -2,19 +2,22 @@
 
 use loop_core::gate::{Condition, Effects, JudgedAction};
 use loop_core::run::{
-    Cause, CheckRecord, CheckResult, Lack, PassSummary, PersonRequest, RunWarning, Saved, ServedCall, Started,
+    Cause, CheckRecord, CheckResult, Lack, PassSummary, RunWarning, Saved, ServedCall, Started,
 };
 use loop_core::types::{Digest, Slot, Totals};
-use loop_core::{Certificate, Evidence as Returned, Outcome, RunSpec};
+use loop_core::{Certificate, Evidence as Returned, Outcome, Run, RunSpec};
 use loop_prompts::markdown_of;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::watch::people::{PeopleReport, deadline_unix_ms};
+use crate::watch::people::PeopleReport;
 use crate::watch::served::is_other_model;
 use crate::watch::uses::ToolUse;
 
+pub use crate::watch::asked::{
+    EffectPlanReport, PersonRequestReport, PlanSlotReport, TracedValue, ValueOrigin, ValuePlace,
+};
 pub use crate::watch::batch_line::{BatchLine, BatchState};
 pub use crate::watch::claims::{ClaimReport, ClaimTotalsReport, marked};
 pub use crate::watch::explain::{continued_with, counted, explain, sentence};
@@ -72,6 +75,9 @@ pub struct Report {
     /// The actions that wait for people, in a run that has not ended. Nothing of it is decided or saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Vec<PersonRequestReport>>,
+    /// The effects that the run planned. Absent if it has no plan, or if the report was made without the run's entries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<EffectPlanReport>,
     /// Requests to people, their answers and their instructions. Absent if there were none, or if the report was made
     /// without the run's entries.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -550,31 +556,6 @@ pub struct ActionReport {
     pub evidence: Option<String>,
 }
 
-/// An action that waits for a person.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct PersonRequestReport {
-    /// The action's key, `pass/action-n`.
-    pub action: String,
-    /// The model's own name for it.
-    pub id: String,
-    /// The tool's own name.
-    pub tool: String,
-    /// The tool's effect.
-    pub effect: String,
-    /// Whether it is a question, which takes an answer instead of an approval.
-    pub question: bool,
-    /// The exact parameters that would run.
-    pub parameters: Value,
-    /// Why an approver is needed.
-    pub why: String,
-    /// The model's reason for the call.
-    pub reason: String,
-    /// When the time to answer ends, in milliseconds since 1970 (UTC). No answer by then is a denial. Null: it does not end.
-    pub until_unix_ms: Option<u64>,
-    /// BLAKE3 digest of run, action, tool, parameters, tool manifest and policy.
-    pub binding: String,
-}
-
 /// Usage and cost of a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TotalsReport {
@@ -695,6 +676,7 @@ impl Report {
             }),
             tools: None,
             waiting: None,
+            plan: None,
             people: None,
             missing: outcome.missing.iter().map(ToString::to_string).collect(),
             checks: outcome.checks.iter().map(CheckReport::new).collect(),
@@ -784,30 +766,12 @@ impl Report {
         Self { people: Some(people).filter(|people| !people.is_empty()), ..self }
     }
 
-    /// The report with what waits for people.
+    /// The report with the run's plan, and what waits for people in it. `manifest` is that of its tools.
     #[must_use]
-    pub fn with_waiting(self, started: &Started, requested: &[PersonRequest]) -> Self {
-        let waiting =
-            requested.iter().map(|requested| PersonRequestReport::new(started, requested)).collect();
-        Self { waiting: Some(waiting).filter(|waiting: &Vec<_>| !waiting.is_empty()), ..self }
-    }
-}
-
-impl PersonRequestReport {
-    /// The report of an action that waits, in the run that began with `started`.
-    pub fn new(started: &Started, requested: &PersonRequest) -> Self {
-        Self {
-            action: requested.key.to_string(),
-            id: requested.id.to_string(),
-            tool: requested.tool.to_string(),
-            effect: requested.effect.name().to_owned(),
-            question: requested.is_question,
-            parameters: json(&requested.parameters),
-            why: requested.why.clone(),
-            reason: requested.reason.to_string(),
-            until_unix_ms: deadline_unix_ms(started, requested),
-            binding: requested.binding.to_string(),
-        }
+    pub fn with_run(self, run: &Run, manifest: &str) -> Self {
+        let waiting = PersonRequestReport::all(run, manifest);
+        let plan = EffectPlanReport::of(run);
+        Self { waiting: Some(waiting).filter(|waiting| !waiting.is_empty()), plan, ..self }
     }
 }
 

@@ -92,6 +92,13 @@ fn list_names(value: &mut Value) {
         let whole = members.get("description").and_then(Value::as_str).unwrap_or_default();
         members.insert("description".to_owned(), json!(format!("{whole} {described}").trim()));
     }
+    // The tag of an alternative is a list of one name.
+    if let Value::Object(members) = value
+        && let Some(Value::String(_)) = members.get("const")
+    {
+        let name = members.shift_remove("const");
+        members.insert("enum".to_owned(), json!([name]));
+    }
     match value {
         Value::Object(members) => members.values_mut().for_each(list_names),
         Value::Array(elements) => elements.iter_mut().for_each(list_names),

@@ -360,7 +360,7 @@ impl Engine {
             title: started.item.title.to_string(),
             approvals: requested.approvals,
             approved_by: requested.approvers.iter().map(|by| by.account.to_string()).collect(),
-            request: PersonRequestReport::new(started, &requested),
+            request: PersonRequestReport::new(&state, &recorded.manifest, &requested),
         };
         Ok(actions.map(of).collect())
     }

@@ -129,7 +129,7 @@ fn the_page_that_decides_says_what_the_document_states_against_the_evidence() {
     let asks =
         draft("low").section("Findings", "It has 42.5 GB and costs $13 <b>.").asks("restart", target("L-1"));
     let world = loop_testkit::run().people().start_as("run-9").started().answered(&asks);
-    let html = approve(&ApprovePage::of(&world.run, world.run.now(), ApproveForm::default()));
+    let html = approve(&ApprovePage::of(&world.run, "[]", world.run.now(), ApproveForm::default()));
     let text = inert(&html).seen();
     assert!(text.contains("2 values of the document so far are contradicted: 42.5 GB , $13"), "{text}");
 }

@@ -61,7 +61,7 @@ fn hostile_text_is_text_on_the_pages_of_a_run() {
             notice: None,
             others: vec![(text.to_owned(), text.to_owned())],
         };
-        inert(&approve(&ApprovePage::of(&world.run, world.run.now(), form)));
+        inert(&approve(&ApprovePage::of(&world.run, "[]", world.run.now(), form)));
     }
 }
 

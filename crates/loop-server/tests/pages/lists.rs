@@ -10,9 +10,11 @@ use loop_inspect::listed::{ListedCost, ListedRun, ListedState};
 use loop_runtime::journal::{Durability, Entry, Header, Journal as _, MemoryJournal};
 
 use loop_server::pages::{
-    ApproveForm, ApprovePage, ComparePage, Notice, PagePlace, RUNS_PER_PAGE, RunsFilter, RunsPage, approve,
-    backtest, compare, runs as list,
+    ApproveForm, ApprovePage, ComparePage, Notice, OneRunPage, OneRunView, PagePlace, RUNS_PER_PAGE,
+    RunsFilter, RunsPage, approve, backtest, compare, runs as list,
 };
+
+use loop_testkit::{draft, target};
 
 use super::inert;
 use super::runs;
@@ -98,6 +100,32 @@ fn filters_narrow_the_list_and_stay_in_its_links() {
 }
 
 #[test]
+fn a_plan_and_where_a_tool_connects_are_on_the_pages() {
+    // Issue 44, parts 1 and 6
+    let plan = serde_json::json!([{ "tool": "restart", "fixed": { "target": "L-1" } }]);
+    let asks = draft("low").section("Findings", "a").asks("restart", target("L-1"));
+    let setup = loop_testkit::run().people().with(|spec| spec.plan = serde_json::from_value(plan).unwrap());
+    let world = setup.start_as("run-3").started().answered(&asks);
+    let manifest = r#"[{"name": "restart", "connects_to": "https://desk.example/restart"}]"#;
+    let html = approve(&ApprovePage::of(&world.run, manifest, world.run.now(), ApproveForm::default()));
+    let text = inert(&html).seen();
+    for part in [
+        "The plan, which the domain gives",
+        "restart(target = \"L-1\", …), 1 call: not used",
+        "It connects to https://desk.example/restart",
+        "It fits the plan: restart(target = \"L-1\", …), 1 call",
+        "the plan, which fixes it",
+    ] {
+        assert!(text.contains(part), "`{part}` is missing in {text}");
+    }
+    let world = world.answered_by_person("1/action-0", loop_core::run::PersonAnswer::Approved);
+    let (id, recorded) = runs::recorded(&world);
+    let page = OneRunPage::of(&id, &recorded, OneRunView::default()).unwrap();
+    let text = inert(&loop_server::pages::run(&page)).seen();
+    assert!(text.contains("restart(target = \"L-1\", …), 1 call: used by 1/action-0"), "{text}");
+}
+
+#[test]
 fn what_waits_is_shown_to_the_byte_with_where_it_came_from() {
     let world = runs::half_approved();
     let form = ApproveForm {
@@ -107,13 +135,13 @@ fn what_waits_is_shown_to_the_byte_with_where_it_came_from() {
         notice: Some(Notice { text: "One more has to approve it.".to_owned(), is_good: true }),
         others: vec![("run-9".to_owned(), "T-9: other".to_owned())],
     };
-    let html = approve(&ApprovePage::of(&world.run, world.run.now(), form));
+    let html = approve(&ApprovePage::of(&world.run, "[]", world.run.now(), form));
     let text = inert(&html).seen();
     let requested = &world.run.requested()[0];
     for part in [
         "\"target\": \"L-\\u200b1\"",
         "characters that do not show: U+200B",
-        "nowhere: the model wrote it",
+        "the model wrote it",
         "2 people have to approve it; 1 has so far.",
         "approved by ann (token ann)",
         "It counts as given by token bob.",
@@ -129,10 +157,10 @@ fn what_waits_is_shown_to_the_byte_with_where_it_came_from() {
             && html.contains("method=\"post\" action=\"/runs/run-2/approve\"")
     );
     // Without a token there is nothing to send.
-    let html = approve(&ApprovePage::of(&world.run, world.run.now(), ApproveForm::default()));
+    let html = approve(&ApprovePage::of(&world.run, "[]", world.run.now(), ApproveForm::default()));
     assert!(!html.contains("<form") && inert(&html).seen().contains("not decide it"), "{html}");
     let late = ApproveForm { csrf: "token-1".to_owned(), ..ApproveForm::default() };
-    let html = approve(&ApprovePage::of(&world.run, requested.deadline.unwrap(), late));
+    let html = approve(&ApprovePage::of(&world.run, "[]", requested.deadline.unwrap(), late));
     assert!(!html.contains("<form") && inert(&html).seen().contains("counts as a denial"), "{html}");
 }
 

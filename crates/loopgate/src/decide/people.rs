@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use loop_core::policy::shown;
-use loop_core::run::{AnswerFault, PersonAnswer, PersonRequest, Started};
+use loop_core::run::{AnswerFault, PersonAnswer, PersonRequest};
 use loop_core::types::CommandKey;
 use loop_core::{EventKind, Run};
 use loop_runtime::journal::versions::not_on_engine;
 use loop_runtime::journal::{Journal, Recorded, replay};
 use loop_runtime::people::PeopleReport;
-use loop_runtime::report::PersonRequestReport;
+use loop_runtime::report::{EffectPlanReport, PersonRequestReport};
 use loop_runtime::run::{StartError, expire};
 use serde_json::{Value, json};
 
@@ -79,10 +79,10 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
         let _ = writeln!(
             text,
             "{}",
-            people::in_words(run.started(), &requested, now, args.journal.journal.as_deref())
+            people::in_words(&run, &recorded.manifest, now, args.journal.journal.as_deref())
         );
         for requested in &requested {
-            listed.push(in_json(run.started(), requested)?);
+            listed.push(in_json(&run, &recorded.manifest, requested)?);
         }
     }
     if args.json.json {
@@ -259,14 +259,16 @@ fn has_silence(recorded: &Recorded) -> bool {
 }
 
 /// An action that waits, for programs.
-fn in_json(started: &Started, requested: &PersonRequest) -> Result<Value, Failure> {
-    let mut value = serde_json::to_value(PersonRequestReport::new(started, requested))?;
+fn in_json(run: &Run, manifest: &str, requested: &PersonRequest) -> Result<Value, Failure> {
+    let started = run.started();
+    let mut value = serde_json::to_value(PersonRequestReport::new(run, manifest, requested))?;
     let shown = shown(&requested.parameters);
     let rest = json!({
         "run": started.run,
         "item": started.item.id,
         "title": started.item.title,
         "scope": started.item.scope,
+        "plan": EffectPlanReport::of(run),
         "bytes": shown.bytes,
         "values": shown.values,
         "warnings": shown.warnings,

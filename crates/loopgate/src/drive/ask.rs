@@ -12,13 +12,17 @@ use crate::shown::people;
 
 const BOLD: Style = Style::new().bold();
 
-/// Asks whether an action may run, or what it asks, once all of it is shown. What was typed before that, and what is
+/// Asks whether an action may run, or what it asks, once all of it is shown: `details`. What was typed before that, and what is
 /// pasted, is no consent. Only a clear yes is one, for what cannot be undone the action's short key; anything else goes to
 /// the model. Nothing where the input ends.
-pub(crate) async fn ask(lines: &mut typed::Lines, requested: &PersonRequest) -> Option<PersonAnswer> {
+pub(crate) async fn ask(
+    lines: &mut typed::Lines,
+    requested: &PersonRequest,
+    details: &[String],
+) -> Option<PersonAnswer> {
     let PersonRequest { tool, is_question, .. } = requested;
     note(format!("{tool}  ({})", people::kind_of(requested)));
-    people::details(requested).iter().for_each(|line| note(format!("  {line}")));
+    details.iter().for_each(|line| note(format!("  {line}")));
     let key = short_key(requested);
     loop {
         lines.forget().await;

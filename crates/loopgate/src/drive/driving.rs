@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::run::{PersonRequest, Started};
+use loop_core::run::Started;
 use loop_core::types::{Millis, StopClass};
-use loop_core::{EventKind, Outcome, StopReason};
+use loop_core::{EventKind, Outcome, Run, StopReason};
 use loop_runtime::Runner;
-use loop_runtime::journal::{Journal as _, StoredJournal};
+use loop_runtime::journal::{Journal as _, StoredJournal, replay};
 use loop_runtime::people::PeopleReport;
 use loop_runtime::report::{EvidenceDetail, Report};
 use loop_runtime::run::{Driven, EndedRun, Handle, StartError, Waiting, note_alone};
@@ -50,9 +50,16 @@ impl Driving<'_> {
                 Driven::Ended(outcome) => (outcome, Vec::new()),
                 Driven::Waiting(Waiting { outcome, requested }) => (outcome, requested),
             };
-            if !requested.is_empty() && is_answered_here() && requested.iter().all(may_answer_here) {
+            let state = match requested.is_empty() {
+                true => None,
+                false => Some(replay(&outcome.run, &self.journal.read(&outcome.run).await?)?),
+            };
+            if let Some(state) = &state
+                && is_answered_here()
+                && requested.iter().all(may_answer_here)
+            {
                 let typed = typed.get_or_insert_with(|| typed::Lines::begin(MAX_ANSWER_BYTES));
-                if let Some(stated) = self.ask(typed, &requested).await {
+                if let Some(stated) = self.ask(typed, state).await {
                     let run = &outcome.run;
                     handle = match self.runner.resume_with(run, stated).start().await {
                         // It took too long: silence was a no.
@@ -65,7 +72,7 @@ impl Driving<'_> {
                     continue;
                 }
             }
-            return self.print(&started, outcome, requested).await;
+            return self.print(&started, outcome, state).await;
         }
     }
 
@@ -75,20 +82,21 @@ impl Driving<'_> {
         if let Some(mut lines) = self.shows.1.take() {
             lines.show_all().await;
         }
-        self.print(&ended.started, ended.outcome, Vec::new()).await
+        self.print(&ended.started, ended.outcome, None).await
     }
 
     /// What the person at this terminal says to each of these; nothing where they leave it to later.
-    async fn ask(&mut self, typed: &mut typed::Lines, requested: &[PersonRequest]) -> Option<Vec<EventKind>> {
+    async fn ask(&mut self, typed: &mut typed::Lines, state: &Run) -> Option<Vec<EventKind>> {
         let mut stated = Vec::new();
-        for requested in requested {
+        for requested in state.requested() {
+            let details = people::details(state, self.runner.manifest(), &requested);
             let answer = tokio::select! {
                 biased;
                 _ = self.signals.next() => {
                     stream::note("");
                     return None;
                 }
-                answer = ask(typed, requested) => answer?,
+                answer = ask(typed, &requested, &details) => answer?,
             };
             stated.push(answered(requested.key, answer, Some(requested.binding)));
         }
@@ -99,24 +107,26 @@ impl Driving<'_> {
         self,
         started: &Started,
         outcome: Outcome,
-        requested: Vec<PersonRequest>,
+        waiting: Option<Run>,
     ) -> Result<(ExitCode, Signals), Failure> {
         let Self { runner, journal, at, json, prints, mut signals, .. } = self;
         let code = signals.exit_code(&outcome);
         // What still waits as a run ends has time left: the run would have ended its wait otherwise.
         let words =
-            (!requested.is_empty()).then(|| people::in_words(started, &requested, Millis(0), at.as_deref()));
+            waiting.map(|state| people::in_words(&state, runner.manifest(), Millis(0), at.as_deref()));
         let report = if let Some(detail) = json {
             let report = Report::new(started, &outcome).with_evidence(&outcome, detail);
-            let mut report = report.with_waiting(started, &requested);
-            report = report.with_spec(runner.spec(), started, &outcome);
+            let mut report = report.with_spec(runner.spec(), started, &outcome);
             match journal.read(&outcome.run).await {
                 Ok(recorded) => {
                     let people = PeopleReport::of(&recorded);
                     report = report.with_tools(tools_of(&recorded)).with_people(people);
+                    report = report.with_run(&replay(&outcome.run, &recorded)?, &recorded.manifest);
                 }
                 // The outcome was paid for, and is there all the same.
-                Err(error) => stream::note(format!("loopgate: {error}; `tools` and `people` are left out")),
+                Err(error) => stream::note(format!(
+                    "loopgate: {error}; `tools`, `people`, `plan` and `waiting` are left out"
+                )),
             }
             Some(serde_json::to_string_pretty(&report)?)
         } else {

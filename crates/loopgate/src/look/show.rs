@@ -57,6 +57,7 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
         let report = Report::new(state.started(), outcome).with_evidence(outcome, detail);
         let report = report.with_spec(state.spec(), state.started(), outcome);
         let report = report.with_tools(tools_of(&recorded)).with_people(people);
+        let report = report.with_run(&state, &recorded.manifest);
         stream::print_report(&report)?;
         return Ok(ExitCode::SUCCESS);
     }

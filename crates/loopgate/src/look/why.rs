@@ -193,7 +193,7 @@ fn next(
     let (run, at) = (&why.run, at_journal(journal));
     match why.status {
         WhyStatus::Waiting => {
-            let words = people::in_words(state.started(), &state.requested(), recorded.now(), journal);
+            let words = people::in_words(state, &recorded.manifest, recorded.now(), journal);
             // The first line names the run, which was named already.
             words.lines().skip(1).filter(|line| !line.is_empty()).for_each(|line| row(text, line));
         }

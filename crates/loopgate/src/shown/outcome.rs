@@ -86,7 +86,9 @@ pub(crate) fn warned(outcome: &Outcome) {
 pub(crate) fn doubts(outcome: &Outcome) {
     for condition in &outcome.stop.also {
         if let Measure::NotDone(effects) = &condition.value {
-            effects.iter().for_each(|effect| stream::note(format!("not done: {effect}")));
+            // Of one condition all are planned, or none is.
+            let what = if condition.reason == StopReason::EffectBlocked { "not planned" } else { "not done" };
+            effects.iter().for_each(|effect| stream::note(format!("{what}: {effect}")));
         }
     }
     for condition in outcome.stop.also.iter().filter(|condition| condition.reason == StopReason::InDoubt) {

@@ -2,19 +2,18 @@
 
 use std::path::Path;
 
+use loop_core::Run;
 use loop_core::policy::shown;
-use loop_core::run::{PersonRequest, Started};
+use loop_core::run::PersonRequest;
 use loop_core::types::{Millis, Scope};
+use loop_runtime::report::{EffectPlanReport, PersonRequestReport};
 
 use crate::output::{at_journal, count, one_line, time};
 
-/// What waits in a run, for people: each action with its exact arguments, and the commands that answer it.
-pub(crate) fn in_words(
-    started: &Started,
-    requested: &[PersonRequest],
-    now: Millis,
-    journal: Option<&Path>,
-) -> String {
+/// What waits in a run, for people: its plan, each action with its exact arguments, and the commands that answer it.
+/// `manifest` is that of its tools.
+pub(crate) fn in_words(state: &Run, manifest: &str, now: Millis, journal: Option<&Path>) -> String {
+    let started = state.started();
     let (run, item) = (&started.run, &started.item);
     let mut text = String::new();
     let mut row = |line: String| {
@@ -26,15 +25,16 @@ pub(crate) fn in_words(
     if !scope.is_empty() {
         row(format!("  what the item concerns, which a tool may use as well: {scope}"));
     }
+    plan_lines(state).into_iter().for_each(|line| row(format!("  {line}")));
     let at = at_journal(journal);
-    for requested in requested {
+    for requested in &state.requested() {
         let PersonRequest { key, id, tool, is_question, deadline, binding, .. } = requested;
         row(String::new());
         row(format!("  {key}  {tool}  ({}, the model calls it {id})", kind_of(requested)));
         for by in &requested.approvers {
             row(format!("    approved by {by}; another token has to approve it as well"));
         }
-        details(requested).into_iter().for_each(|line| row(format!("    {line}")));
+        details(state, manifest, requested).into_iter().for_each(|line| row(format!("    {line}")));
         let until = deadline.map(|deadline| time(started.unix_ms_at(deadline)));
         match deadline.zip(until) {
             None => row("    no deadline: it waits until it is answered".to_owned()),
@@ -89,13 +89,33 @@ pub(crate) fn kind_of(requested: &PersonRequest) -> String {
     }
 }
 
-/// What a person has to know of an action before they decide, in lines: every byte of its parameters, with what does not
-/// show written out, what is easily overlooked, and why they are asked.
-pub(crate) fn details(requested: &PersonRequest) -> Vec<String> {
+/// A run's plan, in lines. Empty: it has none.
+pub(crate) fn plan_lines(state: &Run) -> Vec<String> {
+    let Some(plan) = EffectPlanReport::of(state) else { return Vec::new() };
+    let slots = plan.slots.iter().map(|slot| format!("- {slot}"));
+    std::iter::once(format!("{}:", plan.giver())).chain(slots).collect()
+}
+
+/// What a person has to know of an action before they decide, in lines: what its tool does and where it connects, every byte of
+/// its parameters, with what does not show written out, what is easily overlooked, where each value came from, and why they are
+/// asked.
+pub(crate) fn details(state: &Run, manifest: &str, requested: &PersonRequest) -> Vec<String> {
+    let report = PersonRequestReport::new(state, manifest, requested);
     let shown = shown(&requested.parameters);
-    let mut lines: Vec<String> = shown.text.lines().map(str::to_owned).collect();
+    let mut lines = Vec::new();
+    lines.extend(Some(report.description).filter(|it| !it.is_empty()).map(|it| format!("it does: {it}")));
+    lines.extend(report.connects_to.map(|place| format!("it connects to: {place}")));
+    lines.extend(shown.text.lines().map(str::to_owned));
     lines.push(format!("{}, {}", count(shown.bytes, "byte"), count(shown.values, "value")));
     lines.extend(shown.warnings.iter().map(|warning| format!("mind: {warning}")));
+    for it in &report.origins {
+        let authority = if it.authority { ", which says whom it reaches" } else { "" };
+        lines.push(format!("{}{authority}: {}", it.pointer, it.in_words()));
+    }
+    if report.origins_left_out > 0 {
+        lines.push(format!("mind: {} more are not traced", count(report.origins_left_out, "value")));
+    }
+    lines.extend(report.slot.map(|slot| format!("it fits the plan: {slot}")));
     lines.push(format!("asked because: {}", requested.why));
     if !requested.reason.is_empty() {
         lines.push(format!("the model says: {}", requested.reason));

@@ -14,6 +14,7 @@ use loop_runtime::tools::{ToolUse, ToolUses};
 use serde_json::json;
 
 use super::outcome::bill;
+use super::people::plan_lines;
 use super::wrote;
 use crate::output::{cut, row, time};
 
@@ -68,6 +69,7 @@ pub(crate) fn details(state: &Run, people: &PeopleReport) -> String {
         std::iter::once(line).chain(state.repeat_note(*id).map(|note| format!("  note: {}", note.summary())))
     });
     section(&mut text, "Evidence", NONE, evidence);
+    section(&mut text, "Plan", None, plan_lines(state).into_iter());
     let actions = state.actions().iter().map(|action| {
         let (verdict, why) = (action.verdict.name(), decided(state, action, people));
         format!("- {} {} {}: {verdict}, {why}", action.key, action.tool_name(), action.parameters)

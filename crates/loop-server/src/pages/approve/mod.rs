@@ -8,13 +8,13 @@ use loop_claims::Grounding;
 use loop_core::run::PersonRequest;
 use loop_core::types::{Approver, Millis, Scope};
 use loop_core::{Run, policy};
+use loop_runtime::report::{EffectPlanReport, PersonRequestReport};
 use maud::{Markup, html};
 
-use super::run::anchor;
+use super::run::{anchor, plan_html};
 use super::runs::encoded;
 use super::shell::{self, PagePlace};
 use super::text::{counted, cut, duration, grouped, t, time};
-use origin::ValueOrigin;
 
 /// With how many milliseconds left the page warns of a deadline.
 const SOON_MS: u64 = 600_000;
@@ -27,6 +27,7 @@ pub struct ApprovePage {
     domain: String,
     scope: Vec<(&'static str, String)>,
     requests: Vec<Request>,
+    plan: Option<EffectPlanReport>,
     /// Values of the document so far that the evidence contradicts, in its order.
     contradicted: Vec<String>,
     /// What else is asked for in the form.
@@ -62,14 +63,15 @@ pub struct Notice {
 struct Request {
     requested: PersonRequest,
     shown: policy::ShownArgs,
-    origins: Vec<ValueOrigin>,
+    /// The same as programs get it: what the tool does, and where each value came from.
+    report: PersonRequestReport,
     /// When the time to answer ends, in milliseconds since 1970 (UTC), and how many are left. `None`: it does not end.
     until: Option<(u64, u64)>,
 }
 
 impl ApprovePage {
-    /// What waits in a run at this instant of its clock.
-    pub fn of(run: &Run, now: Millis, form: ApproveForm) -> Self {
+    /// What waits in a run at this instant of its clock. `manifest` is that of its tools.
+    pub fn of(run: &Run, manifest: &str, now: Millis, form: ApproveForm) -> Self {
         let started = run.started();
         let Scope { account, account_name, asset, person, item } = &started.item.scope;
         let all = [
@@ -82,7 +84,7 @@ impl ApprovePage {
         let scope = all.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?.to_string())));
         let request = |requested: PersonRequest| Request {
             shown: policy::shown(&requested.parameters),
-            origins: origin::of(run, &requested),
+            report: PersonRequestReport::new(run, manifest, &requested),
             until: requested.deadline.map(|deadline| (started.unix_ms_at(deadline), deadline.since(now))),
             requested,
         };
@@ -98,6 +100,7 @@ impl ApprovePage {
             domain: run.spec().domain.to_string(),
             scope: scope.collect(),
             requests: run.requested().into_iter().map(request).collect(),
+            plan: EffectPlanReport::of(run),
             form,
         }
     }
@@ -143,6 +146,7 @@ pub fn approve(page: &ApprovePage) -> String {
                 }
             }
         }
+        @if let Some(plan) = &page.plan { (plan_html(plan)) }
         @if page.requests.is_empty() { p { "Nothing waits in this run." } } @else { (page.doubts()) }
         @if page.requests.len() > 1 {
             p { (counted(page.requests.len() as u64, "action waits", "actions wait")) " in this run:" }
@@ -182,13 +186,16 @@ impl Request {
         html! {
             section.part id=(anchor(*key)) aria-labelledby={ (anchor(*key)) "-title" } {
                 h2 id={ (anchor(*key)) "-title" } { (t(tool)) " " span.pill.warn { (kind) } }
+                @if !self.report.description.is_empty() { p { "What it does: " (t(&self.report.description)) } }
+                @if let Some(place) = &self.report.connects_to { p { "It connects to " code { (t(place)) } } }
                 p { "Asked because " (t(why)) "." }
+                @if let Some(slot) = &self.report.slot { p { "It fits the plan: " code { (t(slot)) } } }
                 @if !reason.is_empty() { p { "The model says: " (t(reason)) } }
                 h3 { "Parameters" }
                 pre.whole tabindex="0" { (t(&self.shown.text)) }
                 p.quiet { (counted(self.shown.bytes, "byte", "bytes")) ", " (counted(self.shown.values, "value", "values")) ", action " code { (t(&key.to_string())) } ", which the model calls " code { (t(id)) } }
                 @for warning in &self.shown.warnings { p.warn { strong { "Mind: " } (t(warning)) } }
-                (origin::table(&self.origins, &page.run))
+                (origin::table(&self.report, &page.run))
                 (approved_so_far(*approvals, approvers))
                 @if let Some((until, 0)) = self.until {
                     p.notice.bad { "Its time was over at " (time(until)) " UTC, which counts as a denial." }

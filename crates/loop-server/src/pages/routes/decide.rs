@@ -182,7 +182,7 @@ impl Pages {
         let html = made(move || {
             let state: Run = replay(&id, &recorded).map_err(|_| failed())?;
             let now = recorded.now().max(state.now());
-            Ok(approve(&ApprovePage::of(&state, now, form)))
+            Ok(approve(&ApprovePage::of(&state, &recorded.manifest, now, form)))
         });
         Ok(shown(status, html.await??))
     }

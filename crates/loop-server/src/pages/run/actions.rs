@@ -5,6 +5,7 @@ use std::sync::Arc;
 use loop_core::Verdict;
 use loop_core::gate::JudgedAction;
 use loop_core::policy::PolicyRule;
+use loop_runtime::report::EffectPlanReport;
 use maud::{Markup, html};
 
 use super::Seen;
@@ -22,11 +23,13 @@ pub(super) struct Actions {
     /// The actions after the event before, to see which of them changed.
     last: Vec<Arc<JudgedAction>>,
     room: TextBudget,
+    plan: Changing<EffectPlanReport>,
 }
 
 impl Default for Actions {
     fn default() -> Self {
-        Self { lines: Vec::new(), last: Vec::new(), room: TextBudget::new(ROOM) }
+        let room = TextBudget::new(ROOM);
+        Self { lines: Vec::new(), last: Vec::new(), room, plan: Changing::default() }
     }
 }
 
@@ -103,6 +106,7 @@ fn rule_name(rule: PolicyRule) -> &'static str {
 
 impl Actions {
     pub(super) fn see(&mut self, seen: &Seen<'_>) {
+        EffectPlanReport::of(seen.run).into_iter().for_each(|plan| self.plan.set(seen.at, plan));
         let now = seen.run.actions();
         let evidence = seen.run.evidence();
         for (n, action) in now.iter().enumerate() {
@@ -134,6 +138,9 @@ impl Actions {
 
     pub(super) fn html(&self, shown: &Shown) -> Markup {
         html! {
+            @for (span, plan) in self.plan.iter() {
+                div data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] { (plan_html(plan)) }
+            }
             (nothing(shown, self.lines.first().map(|line| line.from), "The model has requested nothing."))
             @if !self.lines.is_empty() {
                 ol.cards {
@@ -159,5 +166,13 @@ impl Actions {
                 }
             }
         }
+    }
+}
+
+/// A run's plan.
+pub(in crate::pages) fn plan_html(plan: &EffectPlanReport) -> Markup {
+    html! {
+        p { (t(&plan.giver())) ":" }
+        ul { @for slot in &plan.slots { li { code { (t(&slot.to_string())) } } } }
     }
 }

@@ -31,6 +31,7 @@ use super::shell::{self, PagePlace};
 use super::text::t;
 use shown::Shown;
 
+pub(super) use actions::plan_html;
 pub(super) use document::diff_html;
 #[cfg(feature = "http")]
 pub(super) use head::title_of;

@@ -237,10 +237,10 @@ impl Service {
     }
 
     pub(crate) async fn shown(&self, id: &RunId, evidence: bool) -> Result<CallToolResult, Failure> {
-        let (_, run) = self.runs.read(id).await?;
+        let (recorded, run) = self.runs.read(id).await?;
         let is_live = self.runs.live(id).is_some_and(|live| live.borrow().phase == LivePhase::Running);
         let is_driven = is_live || !run.is_done() && self.runs.line(id.as_str()).await?.is_written;
-        let result = RunResult::new(&run, is_driven, evidence, &self.runs.at());
+        let result = RunResult::new(&run, &recorded.manifest, is_driven, evidence, &self.runs.at());
         self.result(&result, &result.text(), result.is_failed())
     }
 

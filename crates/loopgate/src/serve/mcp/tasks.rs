@@ -49,7 +49,7 @@ impl Service {
         context: &RequestContext<RoleServer>,
     ) -> Result<DetailedTask, Failure> {
         let line = self.runs.line(id).await?;
-        let (_, run) = self.runs.read(&line.run).await?;
+        let (recorded, run) = self.runs.read(&line.run).await?;
         let at = |unix_ms: u64| {
             let ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
             jiff::Timestamp::from_millisecond(ms).map(|time| time.to_string()).unwrap_or_default()
@@ -70,7 +70,9 @@ impl Service {
                 let live = live.filter(|live| live.phase == LivePhase::Running);
                 let message = match &live {
                     Some(live) => live.message.to_string(),
-                    None => RunResult::new(&run, line.is_written, false, &self.runs.at()).next,
+                    None => {
+                        RunResult::new(&run, &recorded.manifest, line.is_written, false, &self.runs.at()).next
+                    }
                 };
                 task.status_message = Some(self.masked(&message));
                 let may_ask = context.client_capabilities().is_some_and(|it| it.elicitation.is_some());

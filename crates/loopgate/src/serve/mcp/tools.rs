@@ -191,8 +191,8 @@ impl RunRow {
 }
 
 impl RunResult {
-    /// The state of a run. `is_driven`: a process drives it. `at`: the option that names the journal.
-    pub(crate) fn new(run: &Run, is_driven: bool, evidence: bool, at: &str) -> Self {
+    /// The state of a run whose tools declare `manifest`. `is_driven`: a process drives it. `at`: the option that names the journal.
+    pub(crate) fn new(run: &Run, manifest: &str, is_driven: bool, evidence: bool, at: &str) -> Self {
         let started = run.started();
         let id = run.id().to_string();
         let outcome = run.outcome();
@@ -203,8 +203,7 @@ impl RunResult {
             _ if requested.is_empty() => ListedState::Interrupted,
             _ => ListedState::Waiting,
         };
-        let waiting: Vec<_> =
-            requested.iter().map(|requested| PersonRequestReport::new(started, requested)).collect();
+        let waiting = PersonRequestReport::all(run, manifest);
         let next = match state {
             ListedState::Running => "Call wait_for_run to wait for the end.".to_owned(),
             ListedState::Ended => "Nothing is left to do: the run has ended.".to_owned(),

@@ -381,7 +381,7 @@ impl Chat {
             if *is_warned || ends.is_some() || !lines.is_answered() {
                 continue;
             }
-            if let Some(action) = view.question().filter(|action| requested != Some(action.key)) {
+            if let Some((action, details)) = view.question(runner.manifest(), requested) {
                 requested = Some(action.key);
                 view.live.end_line();
                 screen::hide();
@@ -393,7 +393,7 @@ impl Chat {
                             return Ok(Some(End::Signal(received)));
                         }
                     }
-                    answer = ask(lines, &action) => {
+                    answer = ask(lines, &action, &details) => {
                         let answer = answer.unwrap_or_else(|| denied("the input ended before an answer"));
                         remote.answer_as_shown(action.key, answer, action.binding);
                     }
@@ -405,7 +405,7 @@ impl Chat {
         session.add(&meta);
         *is_in_doubt |= meta.outcome.stop.also_has(StopReason::InDoubt);
         *is_undone |= meta.outcome.stop.also_has(StopReason::EffectNotDone);
-        let waits = view.waiting(journal.as_deref());
+        let waits = view.waiting(runner.manifest(), journal.as_deref());
         if let Some(words) = &waits {
             view.live.end_line();
             words.lines().for_each(note);

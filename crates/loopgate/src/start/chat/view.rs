@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use loop_core::run::PersonRequest;
-use loop_core::types::{Slot, StopClass};
+use loop_core::types::{CommandKey, Slot, StopClass};
 use loop_core::{EventKind, Outcome, Run, RunSpec};
 use loop_runtime::{observe::RunEvent, report::explain};
 
@@ -49,16 +49,24 @@ impl View {
         }
     }
 
-    /// The action that a person is to be asked about.
-    pub(super) fn question(&self) -> Option<PersonRequest> {
-        self.live.run()?.requested().into_iter().next()
+    /// The action that a person is to be asked about, unless they were asked about it last, with what they have to know of it.
+    /// `manifest` is that of the tools.
+    pub(super) fn question(
+        &self,
+        manifest: &str,
+        last: Option<CommandKey>,
+    ) -> Option<(PersonRequest, Vec<String>)> {
+        let run = self.live.run()?;
+        let requested = run.requested().into_iter().next().filter(|it| last != Some(it.key))?;
+        let details = people::details(run, manifest, &requested);
+        Some((requested, details))
     }
 
     /// What the turn waits for, for people; empty where it waits for no person.
-    pub(super) fn waiting(&self, journal: Option<&Path>) -> Option<String> {
+    pub(super) fn waiting(&self, manifest: &str, journal: Option<&Path>) -> Option<String> {
         let run = self.live.run()?;
-        let requested = run.requested();
-        (!requested.is_empty()).then(|| people::in_words(run.started(), &requested, run.now(), journal))
+        let waits = !run.requested().is_empty();
+        waits.then(|| people::in_words(run, manifest, run.now(), journal))
     }
 
     /// Shows how the turn ended: an answer that did not come piece by piece, and a reason that is not an answer.
