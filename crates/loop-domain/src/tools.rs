@@ -540,8 +540,8 @@ fn policy(file: &File, name: &str, tool: &ToolConfig, schema: &Value) -> Result<
         })
         .collect()
     };
-    let except = tool.returns_untrusted.except().iter().enumerate();
-    for (at, pointer) in except.filter(|(_, pointer)| !pointer.starts_with('/')) {
+    let mut except = tool.returns_untrusted.except().iter().enumerate();
+    if let Some((at, pointer)) = except.find(|(_, pointer)| !pointer.starts_with('/')) {
         let path = ["tools", name, "returns_untrusted", "except", &at.to_string()];
         return Err(file.error(&path, no_pointer(pointer)));
     }

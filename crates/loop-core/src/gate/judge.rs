@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::gate::breakers::Trouble;
 use crate::gate::judged_action::JudgedAction;
 use crate::gate::verdict::{Breaker, DeniedBy, Limit, Verdict, ruled};
-use crate::policy::{self, Plan, PlannedCall, PolicyAsk, Resolved, RunSources, Taken};
+use crate::policy::{self, EffectPlan, PlannedCall, PolicyAsk, Resolved, RunSources, Taken};
 use crate::repeats::{CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules};
 use crate::spec::{Execution, OnDuplicate, PlanSlot, Repeats, RunSpec, SchemaViolation, ToolSpec};
 use crate::types::{Action, Arguments, CommandKey, Effect, Priority, RunId, Slot, Taint};
@@ -24,7 +24,7 @@ pub(crate) struct JudgeContext<'a> {
     /// The authorised sources of values.
     pub(crate) sources: RunSources<'a>,
     /// The run's plan. `None`: it has none.
-    pub(crate) plan: Option<&'a Plan>,
+    pub(crate) plan: Option<&'a EffectPlan>,
     /// The pass that requests the actions, from 1. 0: the selection.
     pub(crate) pass: u32,
     /// The remaining quota of calls, and the limit that sets it.

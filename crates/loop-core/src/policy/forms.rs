@@ -204,7 +204,7 @@ mod tests {
         let same = [
             (json!("Ann@Acme.Example"), json!("ann@acme.example")),
             (json!("GB29 NWBK 6016 1331 9268 19"), json!("GB29NWBK60161331926819")),
-            (json!("+1 (555) 010-0000"), json!("+15550100000").clone()),
+            (json!("+1 (555) 010-0000"), json!("+15550100000")),
             (json!("2026-05-15"), json!("15 May 2026")),
             (json!("May 15th, 2026"), json!("15.05.2026")),
             (json!("05-15"), json!("2026-05-15 09:00")),

@@ -11,7 +11,7 @@
 //! approver. Without one, a call that could leak data or reach an unauthorised recipient is denied, and a call that
 //! merely lacks an approval is left undone.
 //!
-//! A call that fits a slot of the run's [`Plan`] passes the first of the three rules.
+//! A call that fits a slot of the run's [`EffectPlan`] passes the first of the three rules.
 //!
 //! Policy does not read earlier calls (see `repeats`), limits, or the text of a reply.
 
@@ -47,7 +47,7 @@ pub use crate::types::Taint;
 pub use authority::UntrustedOrigin;
 pub use glob::matches as fits;
 pub use origin::ResultOrigin;
-pub use plan::{Plan, PlannedEffect, is_plan, offers_plan, plan_problems};
+pub use plan::{EffectPlan, PlannedEffect, is_plan, offers_plan, plan_problems};
 pub(crate) use plan::{PlannedCall, Taken, accepted};
 pub use problems::{forbids_nothing, problems};
 pub use resolve::{Resolved, end_call, offered_ends, resolve, similar};
@@ -69,7 +69,7 @@ pub struct PolicyAsk<'a> {
     pub taint: Taint,
     /// The authorised sources of values. Read only if the tool has authority-bearing parameters.
     pub sources: &'a dyn Sources,
-    /// The free slot of the run's [`Plan`] that the call fits. `None`: none.
+    /// The free slot of the run's [`EffectPlan`] that the call fits. `None`: none.
     pub planned: Option<&'a PlanSlot>,
 }
 

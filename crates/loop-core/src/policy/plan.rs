@@ -27,7 +27,7 @@ const MAX_SLOTS: usize = 64;
 
 /// The plan of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Plan {
+pub struct EffectPlan {
     /// The intended effects, in the order in which they were given.
     pub slots: Vec<PlannedEffect>,
     /// The call that gave it, in pass 0 one of the selection. The key of a main call: its contract block gave it. `None`: the
@@ -61,7 +61,7 @@ pub(crate) struct PlannedCall<'a> {
     pub(crate) key: CommandKey,
 }
 
-impl Plan {
+impl EffectPlan {
     /// The plan at the start of a run: the domain's, else that of the run whose work it continues, if its policy is the
     /// same. Slots that the earlier run used stay used.
     pub(crate) fn at_start(spec: &RunSpec, policy: Digest, earlier: Option<Self>) -> Option<Self> {
@@ -218,12 +218,14 @@ pub fn is_plan(spec: &RunSpec, name: &str) -> bool {
 pub(crate) fn accepted(
     spec: &RunSpec,
     taint: Taint,
-    before: Option<&Plan>,
+    before: Option<&EffectPlan>,
     plan: &Value,
 ) -> Result<Vec<PlanSlot>, String> {
     match before {
-        Some(Plan { by: None, .. }) => return Err("the domain gives the plan".to_owned()),
-        Some(Plan { by: Some(by), .. }) => return Err(format!("the plan of pass {} holds already", by.pass)),
+        Some(EffectPlan { by: None, .. }) => return Err("the domain gives the plan".to_owned()),
+        Some(EffectPlan { by: Some(by), .. }) => {
+            return Err(format!("the plan of pass {} holds already", by.pass));
+        }
         None if taint != Taint::default() => {
             return Err("a plan is made before anything untrusted or private was read".to_owned());
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::gate::{self, Certificate, Condition, JudgedAction, Measure, StopReason};
-use crate::policy::{self, Plan};
+use crate::policy::{self, EffectPlan};
 use crate::repeats::{Ledger, RepeatNote};
 use crate::reply::{Document, Echoes};
 use crate::run::budget::Budget;
@@ -402,7 +402,7 @@ impl Run {
             None => Self::blank(&spec, Arc::clone(&started)),
         };
         state.knowledge.taint = Taint::at_start(&spec).and(state.knowledge.taint);
-        state.knowledge.plan = Plan::at_start(&spec, started.policy, state.knowledge.plan);
+        state.knowledge.plan = EffectPlan::at_start(&spec, started.policy, state.knowledge.plan);
         let mut run = Self { spec, state };
         let unpriced = run.unpriced_limit();
         let (phase, mut rest) = run.apart();

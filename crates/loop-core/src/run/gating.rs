@@ -6,7 +6,7 @@ use crate::gate::{
     self, Candidates, Certificate, Condition, Found, History, Judged, JudgedAction, Limit, Measure, Native,
     Quota, Ruling, StopReason, TierCause, TierChange, Verdict, View, WhyNotDone, judge, planned,
 };
-use crate::policy::{self, Plan};
+use crate::policy::{self, EffectPlan};
 use crate::reply::{Proposal, Refused};
 use crate::run::draft::{AttemptState, PassRecord, Revision};
 use crate::run::final_pass::final_pass;
@@ -155,7 +155,7 @@ impl Rest<'_> {
         let accepted = given.find_map(|(key, plan)| Some((key, plan.ok()?)));
         if let Some((key, slots)) = accepted {
             self.notes.push(Note::Planned { slots: slots.clone() });
-            self.knowledge.plan = Some(Plan::new(slots, Some(key), self.started.policy));
+            self.knowledge.plan = Some(EffectPlan::new(slots, Some(key), self.started.policy));
         } else if let (Some(contract), None) = (contract, &self.knowledge.plan)
             && let Err(why) = planned(contract, context)
         {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::gate::{JudgedAction, Verdict};
-use crate::policy::{Plan, PlannedCall};
+use crate::policy::{EffectPlan, PlannedCall};
 use crate::reply::Echoes;
 use crate::run::calls::Work;
 use crate::run::warning::{MAX_WARNINGS, RunWarning};
@@ -25,7 +25,7 @@ pub(super) struct Knowledge {
     pub(super) taint: Taint,
     /// The plan, until one is accepted in its place. `None`: there is none, or it is of another policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) plan: Option<Plan>,
+    pub(super) plan: Option<EffectPlan>,
     /// Which part of a conversation is compacted.
     pub(super) compacted: Compacted,
     /// What was irregular, each once.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::policy::Plan;
+use crate::policy::EffectPlan;
 use crate::run::Run;
 use crate::run::asking::Asking;
 use crate::run::event::PersonAnswer;
@@ -110,7 +110,7 @@ impl Run {
     }
 
     /// The plan that holds now. `None`: there is none.
-    pub fn plan(&self) -> Option<&Plan> {
+    pub fn plan(&self) -> Option<&EffectPlan> {
         self.state.knowledge.plan.as_ref()
     }
 
