@@ -155,6 +155,15 @@ fn forgeries() -> Vec<(&'static str, Step)> {
     see("effects in doubt are reported", &ended, &|it| {
         it.is.effects.insert(key("1/action-0"), Begun { runs: false, unknown: true });
     });
+    let slots = json!({"slots": [{"tool": "wipe"}]});
+    let planned = last(&conversation().start().replied(&calls(&[("plan", slots)])));
+    see("plans", &planned, &|it| {
+        let twice = json!({"1/action-0": it.after.started().policy, "1/action-1": it.after.started().policy});
+        it.after = forged(&it.after, &[("/knowledge/plan/slots/0", json!({"slot": {"tool": "wipe"}, "used": twice}))]);
+    });
+    see("plans", &planned, &|it| {
+        it.after = forged(&it.after, &[("/knowledge/plan/policy", json!(it.after.started().spec))]);
+    });
     see("one reason", &ended, &|it| it.was.stops = 1);
     see("nothing begins after the reason", &ended, &|it| it.was.stops = 1);
     see("the reason is true", &ended, &|it| {

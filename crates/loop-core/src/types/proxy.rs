@@ -1,6 +1,6 @@
 //! Which proxy an environment names for a call, by the rules of curl.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 /// The proxy that an environment names for a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
