@@ -159,7 +159,10 @@ fn forgeries() -> Vec<(&'static str, Step)> {
     let planned = last(&conversation().start().replied(&calls(&[("plan", slots)])));
     see("plans", &planned, &|it| {
         let twice = json!({"1/action-0": it.after.started().policy, "1/action-1": it.after.started().policy});
-        it.after = forged(&it.after, &[("/knowledge/plan/slots/0", json!({"slot": {"tool": "wipe"}, "used": twice}))]);
+        it.after = forged(
+            &it.after,
+            &[("/knowledge/plan/slots/0", json!({"slot": {"tool": "wipe"}, "used": twice}))],
+        );
     });
     see("plans", &planned, &|it| {
         it.after = forged(&it.after, &[("/knowledge/plan/policy", json!(it.after.started().spec))]);

@@ -64,6 +64,8 @@ struct Earlier {
     calls: OtherCalls,
     /// Slots of the plan.
     slots: Vec<Taken>,
+    /// The slot of the call that is judged, which it takes if it may run.
+    slot: Option<Taken>,
 }
 
 /// Judges `actions` in order. Over the limit, required actions are admitted first.
@@ -158,6 +160,10 @@ fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut E
         },
         Some(tool) => sound(tool, &mut judged, context, seen),
     };
+    let taken = seen.slot.take();
+    if matches!(judged.judged.verdict, Verdict::Run | Verdict::NeedsPerson { .. }) {
+        seen.slots.extend(taken);
+    }
     judged
 }
 
@@ -241,7 +247,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
     if let Some(Verdict::Denied { why, by }) = by_policy {
         return Verdict::Denied { why, by };
     }
-    seen.slots.extend(taken);
+    seen.slot = taken;
     let seen = &mut seen.calls;
     let fingerprint = &*judged.fingerprint.insert(fingerprint);
     match status {

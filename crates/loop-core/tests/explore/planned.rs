@@ -87,10 +87,11 @@ pub fn planned_by_the_domain(wide: bool) -> Alphabet {
     }
 }
 
-/// The slots that hold in a run: the domain's, else those of the first call of `plan` that came before anything was read.
-fn plan_of(run: &Run) -> Vec<PlanSlot> {
+/// The slots that hold in a run, with the pass from which on: the domain's, else those of the first call of `plan` that came
+/// before anything was read.
+fn plan_of(run: &Run) -> (u32, Vec<PlanSlot>) {
     if !run.spec().plan.is_empty() {
-        return run.spec().plan.clone();
+        return (0, run.spec().plan.clone());
     }
     let is_clean = |action: &&&JudgedAction| read_before(run, action.key.pass) == Taint::default();
     let calls = run.actions().iter().map(AsRef::as_ref);
@@ -101,21 +102,22 @@ fn plan_of(run: &Run) -> Vec<PlanSlot> {
         .find_map(|action| {
             let plan: Value = serde_json::from_str(&action.action.parameters).unwrap();
             let slots: Vec<PlanSlot> = serde_json::from_value(plan["slots"].clone()).unwrap();
-            slots.iter().all(|slot| run.spec().tool(&slot.tool).is_some()).then_some(slots)
+            let are_known = slots.iter().all(|slot| run.spec().tool(&slot.tool).is_some());
+            are_known.then_some((action.key.pass, slots))
         })
         .unwrap_or_default()
 }
 
 /// Whether a run has a plan, whoever gave it.
 pub fn has_plan(run: &Run) -> bool {
-    !plan_of(run).is_empty()
+    !plan_of(run).1.is_empty()
 }
 
 /// Whether a plan lets this call of an effect run although untrusted text was read: it fits one slot of the alphabets above,
 /// no call before it took that, and no private data was read since that nobody planned.
 pub fn is_planned(run: &Run, action: &JudgedAction) -> bool {
-    let slots = plan_of(run);
-    let Some(slot) = free_slot(run, &slots, action) else { return false };
+    let (from_pass, slots) = plan_of(run);
+    let Some(slot) = free_slot(run, from_pass, &slots, action) else { return false };
     let sends = run.spec().tool(&slot.tool).is_some_and(|tool| tool.effect == Effect::Egress);
     let is_void = run.evidence().iter().any(|it| {
         let is_private = run.spec().tool(&it.tool).is_some_and(|tool| tool.policy.reads_private);
@@ -130,11 +132,17 @@ pub fn is_planned(run: &Run, action: &JudgedAction) -> bool {
 
 /// Whether a call is one of those that the plan intends.
 pub fn is_intended(run: &Run, action: &JudgedAction) -> bool {
-    free_slot(run, &plan_of(run), action).is_some()
+    let (from_pass, slots) = plan_of(run);
+    free_slot(run, from_pass, &slots, action).is_some()
 }
 
 /// The slot that a call fits, if no call before it took it.
-fn free_slot<'s>(run: &Run, slots: &'s [PlanSlot], action: &JudgedAction) -> Option<&'s PlanSlot> {
+fn free_slot<'s>(
+    run: &Run,
+    from_pass: u32,
+    slots: &'s [PlanSlot],
+    action: &JudgedAction,
+) -> Option<&'s PlanSlot> {
     let value = |action: &JudgedAction| action.parameters.value().unwrap().get("target").cloned();
     let fits = |slot: &PlanSlot, action: &JudgedAction| {
         *slot.tool == *action.tool_name()
@@ -147,13 +155,22 @@ fn free_slot<'s>(run: &Run, slots: &'s [PlanSlot], action: &JudgedAction) -> Opt
             .find(|evidence| Some(evidence.id) == it.evidence)
             .map(|it| it.observation.status)
     };
-    let is_ended = |it: &JudgedAction| matches!(it.verdict, Verdict::Ended { .. });
-    let took = |it: &JudgedAction| {
-        it.key < action.key
-            && (it.verdict == Verdict::Run || it.key.pass == action.key.pass && is_ended(it))
-            && fits(slot, it)
-            && status(it) != Some(Status::InvalidInput)
-            && (slot.count == PlanCount::Times(1) || value(it) == value(action))
+    // It might have run, and the end of the run or a limit came before it.
+    let is_ended =
+        |it: &JudgedAction| matches!(it.verdict, Verdict::Ended { .. } | Verdict::OverLimit { .. });
+    let ran =
+        |it: &JudgedAction| it.verdict == Verdict::Run || it.key.pass == action.key.pass && is_ended(it);
+    // A call that its tool refused gives its slot back to those of later replies.
+    let holds = |it: &JudgedAction, other: &JudgedAction| {
+        let is_back = status(it) == Some(Status::InvalidInput) && it.key.pass < other.key.pass;
+        !is_back && (slot.count == PlanCount::Times(1) || value(it) == value(other))
     };
-    (!run.actions().iter().any(|it| took(it))).then_some(slot)
+    let mut holders: Vec<&JudgedAction> = Vec::new();
+    let before = run.actions().iter().map(AsRef::as_ref);
+    for it in before.filter(|it: &&JudgedAction| it.key < action.key && it.key.pass >= from_pass) {
+        if ran(it) && fits(slot, it) && !holders.iter().any(|holder| holds(holder, it)) {
+            holders.push(it);
+        }
+    }
+    (!holders.iter().any(|holder| holds(holder, action))).then_some(slot)
 }
