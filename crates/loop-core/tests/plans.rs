@@ -97,6 +97,22 @@ fn each_addressee_gets_one_call() {
     assert_eq!(after(setup(), fixed("Zoe"), &[pay("Zoe", 1)]), ["run"]);
     assert_eq!(after(setup(), fixed("Eve"), &[pay("Eve", 1)]), ["denied"]);
     assert_eq!(after(setup(), json!([{"tool": "pay"}]), &[pay("Zoe", 1)]), ["denied"]);
+    // What is sent there has to be fixed too.
+    let sends = || {
+        setup().with(|spec| {
+            spec.tools.iter_mut().for_each(|tool| {
+                if &*tool.name == "send" {
+                    tool.policy.authority = vec!["/to".into()];
+                }
+            })
+        })
+    };
+    let send = [("send", json!({"to": "Zoe", "body": "bill"}))];
+    assert_eq!(after(sends(), json!([{"tool": "send", "fixed": {"to": "Zoe"}}]), &send), ["denied"]);
+    assert_eq!(
+        after(sends(), json!([{"tool": "send", "fixed": {"to": "Zoe", "body": "bill"}}]), &send),
+        ["run"]
+    );
 }
 
 #[test]

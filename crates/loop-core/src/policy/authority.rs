@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::policy::PolicyAsk;
 use crate::policy::pointer::find;
 use crate::policy::scalar::Scalar;
 use crate::policy::shown::quoted;
 use crate::policy::sought::SoughtValue;
 use crate::policy::sources::ValueSource;
+use crate::policy::{PolicyAsk, can_send};
 use crate::spec::{ArgSpec, PlanSlot};
 use crate::types::{Effect, EvidenceId, member_name, pointer_step, sorted};
 
@@ -155,8 +155,11 @@ impl<'a> Reached<'a> {
             }
             let is_fixed = |slot: &PlanSlot| {
                 let name = path.split('/').nth(1).map(member_name).unwrap_or_default();
-                // What the domain fixes is policy.
-                slot.fixed.contains_key(name.as_str()) && (!spec.plan.is_empty() || sources.mention(value))
+                // What the domain fixes is policy. What a model fixed is the user's, unless what is sent there is open.
+                slot.fixed.contains_key(name.as_str())
+                    && (!spec.plan.is_empty()
+                        || sources.mention(value)
+                            && (!can_send(tool.effect) || slot.fixes_all(tool, ask.parameters)))
             };
             let chosen_from = match source_of(path, value) {
                 _ if *by_policy || planned.is_some_and(is_fixed) => continue,

@@ -8,7 +8,7 @@
 //!
 //! A plan lifts one rule alone. Authority, `gate.forbid`, repeats and `gate.approved` hold for a planned call as for any. A
 //! value that a slot fixes and the user's words have in any place is the user's: before it read anything the model took it
-//! from there.
+//! from there. Where the call sends data out, that holds only if the slot fixes what is sent as well.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -172,6 +172,12 @@ impl PlannedCall<'_> {
 }
 
 impl PlanSlot {
+    /// Whether it fixes every parameter that a call gives.
+    pub(crate) fn fixes_all(&self, tool: &ToolSpec, parameters: &Value) -> bool {
+        let mut given = parameters.as_object().into_iter().flatten();
+        given.all(|(name, value)| self.fixed.contains_key(name.as_str()) || is_left_out(tool, name, value))
+    }
+
     /// Whether a call fits: the tool, each fixed value, and no parameter beyond the open ones.
     pub(crate) fn fits(&self, tool: &ToolSpec, parameters: &Value) -> bool {
         let none = Map::new();
@@ -180,16 +186,19 @@ impl PlanSlot {
             is_planned(planned, given.get(&**name).unwrap_or(&Value::Null))
         };
         let is_open = |(name, value): (&String, &Value)| {
-            let own = tool.args.properties.get(name.as_str());
-            let by_default = own.and_then(|own| own.default.as_ref()) == Some(value);
             let is_named = |open: &Vec<Arc<str>>| open.iter().any(|open| **open == **name);
-            value.is_null()
-                || by_default
+            is_left_out(tool, name, value)
                 || self.fixed.contains_key(name.as_str())
                 || self.open.as_ref().is_none_or(is_named)
         };
         *self.tool == *tool.name && self.fixed.iter().all(is_fixed) && given.iter().all(is_open)
     }
+}
+
+/// Whether a parameter is as if the call did not give it: null, or the tool's default.
+fn is_left_out(tool: &ToolSpec, name: &str, value: &Value) -> bool {
+    let own = tool.args.properties.get(name);
+    value.is_null() || own.and_then(|own| own.default.as_ref()) == Some(value)
 }
 
 /// Whether a plan of the model can make a difference, so that it is offered to plan: there are effects that run without a
