@@ -75,7 +75,7 @@ pub(crate) fn mentions(text: &str, words: &str) -> bool {
 /// them capitalised or with a digit.
 fn as_phrase(text: &str, wanted: &Scalar) -> bool {
     let Scalar::Text(phrase) = wanted else { return false };
-    if is_number(wanted) || phrase.contains('@') {
+    if is_number(wanted) || phrase.contains('@') || !phrase.contains(char::is_alphanumeric) {
         return false;
     }
     let is_own = |word: &str| {
