@@ -22,7 +22,7 @@ fn source(pooler: &Pooler, user: &str) -> Postgres {
     Postgres::new("shop", settings).unwrap()
 }
 
-// Issue 43, K4
+// Issue 43: poolers
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn calls_behind_a_pooler_see_their_own_rows_and_only_read() {
@@ -60,7 +60,7 @@ async fn calls_behind_a_pooler_see_their_own_rows_and_only_read() {
     assert_eq!(server().sql("shop", "SELECT count(*) FROM log WHERE text = 'pooled'"), "0");
 }
 
-// Issue 43, K4
+// Issue 43: poolers
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn changes_behind_a_pooler_are_made_once() {
@@ -77,7 +77,7 @@ async fn changes_behind_a_pooler_are_made_once() {
     }
 }
 
-// Issue 43, K4
+// Issue 43: poolers
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn statements_that_other_clients_of_a_pooler_leave_behind_are_worked_around() {

@@ -322,7 +322,7 @@ fn pooler(port: u16, sessions: usize) -> u16 {
     own
 }
 
-// Issue 43, K4
+// Issue 43: poolers
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn a_pooler_that_has_no_further_session_is_named_within_five_seconds() {

@@ -7,7 +7,7 @@ use loop_testkit::postgres::Pooler;
 use super::World;
 use crate::common::ticket;
 
-// Issue 43, K4
+// Issue 43: poolers
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 fn a_pooler_of_sessions_works_and_others_are_named_in_one_line() {
