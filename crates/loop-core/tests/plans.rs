@@ -154,6 +154,7 @@ fn what_a_plan_cannot_say_is_denied_with_its_reason() {
         (json!([{"tool": "nope"}]), "there is no tool `nope`"),
         (json!([{"tool": "send", "fixed": {"too": "x"}}]), "`send` has no parameter `too`"),
         (json!([{"tool": "send", "open": ["x"]}]), "`send` has no parameter `x`"),
+        (json!([{"tool": "send", "count": "each"}]), "`send` does not say whom it reaches"),
         (json!([{"tool": "send", "count": 0}]), "a number from 1, or `each`"),
         (json!([{"tool": "send", "often": 2}]), "unknown field `often`"),
         (json!("send"), "it is a list of slots"),

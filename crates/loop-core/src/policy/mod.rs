@@ -49,7 +49,7 @@ pub use glob::matches as fits;
 pub use origin::ResultOrigin;
 pub use plan::{EffectPlan, PlannedEffect, is_plan, offers_plan, plan_problems};
 pub(crate) use plan::{PlannedCall, Taken, accepted};
-pub use problems::{forbids_nothing, problems};
+pub use problems::{forbids_nothing, is_filled_by_outsiders, problems};
 pub use resolve::{Resolved, end_call, offered_ends, resolve, similar};
 pub use shown::{ShownArgs, shown};
 pub use sought::SoughtValue;

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 use crate::policy::forms::is_planned;
 use crate::policy::pointer::find;
-use crate::policy::{can_send, forbidden, forbids, names, resolve};
+use crate::policy::{approves, can_send, forbidden, forbids, resolve};
 use crate::spec::{ArgSpec, PLAN, PlanCount, PlanSlot, RunSpec, TaintRule, ToolSpec};
 use crate::types::{CommandKey, Digest, EvidenceId, Taint, digest, is_default};
 
@@ -97,21 +97,24 @@ impl EffectPlan {
     /// The slot that a call fits and takes, void or not. `taken` are calls of the same reply that take slots before it.
     pub(crate) fn slot_for(&self, call: PlannedCall<'_>, taken: &[Taken]) -> Option<Taken> {
         let to = call.addressees();
-        let is_each =
-            |slot: &PlannedEffect| slot.slot.count == PlanCount::Each && *slot.slot.tool == *call.tool.name;
-        // Those whom calls reach by any slot for each addressee: the same slot may be given twice.
-        let used = |is_of: &dyn Fn(usize, &PlannedEffect) -> bool| {
-            let slots = self.slots.iter().enumerate().filter(|(at, slot)| is_of(*at, slot));
-            let before = slots.clone().flat_map(|(_, slot)| slot.used.iter().map(|(key, to)| (*key, *to)));
-            let taken = taken.iter().filter(|it| slots.clone().any(|(at, _)| at == it.slot as usize));
-            let all = before.chain(taken.map(|it| (it.key, it.to)));
-            all.filter(|(key, _)| *key != call.key).map(|(_, to)| to).collect::<Vec<_>>()
+        let before = self.slots.iter().enumerate();
+        let before = before.flat_map(|(at, slot)| slot.used.iter().map(move |(key, to)| (at, *key, *to)));
+        let taken = taken.iter().map(|it| (it.slot as usize, it.key, it.to));
+        let used: Vec<_> = before.chain(taken).filter(|(_, key, _)| *key != call.key).collect();
+        // The same slot for each addressee may be given twice.
+        let is_each = |at: &usize| {
+            let slot = self.slots.get(*at).map(|it| &it.slot);
+            slot.is_some_and(|it| it.count == PlanCount::Each && *it.tool == *call.tool.name)
         };
         let is_free = |(at, slot): &(usize, &PlannedEffect)| {
             slot.slot.fits(call.tool, call.parameters)
                 && match slot.slot.count {
-                    PlanCount::Times(times) => used(&|other, _| other == *at).len() < times as usize,
-                    PlanCount::Each => !used(&|_, other| is_each(other)).contains(&to),
+                    PlanCount::Times(times) => {
+                        used.iter().filter(|(other, ..)| other == at).count() < times as usize
+                    }
+                    PlanCount::Each => {
+                        !used.iter().any(|(other, _, reached)| is_each(other) && *reached == to)
+                    }
                 }
         };
         let (at, _) = self.slots.iter().enumerate().find(is_free)?;
@@ -158,16 +161,11 @@ pub(crate) struct Taken {
 }
 
 impl PlannedCall<'_> {
-    /// The values that say whom the call reaches, as a digest. Of a tool without such parameters: all values.
+    /// The values that say whom the call reaches, as a digest.
     fn addressees(&self) -> Digest {
-        let pointers = &self.tool.policy.authority;
-        let reached: Vec<Value> = pointers
-            .iter()
-            .flat_map(|pointer| find(self.parameters, pointer))
-            .map(|(_, it)| it.clone())
-            .collect();
-        let all = pointers.is_empty().then(|| self.parameters.clone());
-        digest("addressees", &all.unwrap_or(Value::Array(reached)))
+        let pointers = self.tool.policy.authority.iter();
+        let reached = pointers.flat_map(|pointer| find(self.parameters, pointer));
+        digest("addressees", &reached.map(|(_, value)| value.clone()).collect())
     }
 }
 
@@ -211,7 +209,7 @@ pub fn offers_plan(spec: &RunSpec) -> bool {
         && spec.gate.taint == TaintRule::Ask
         && !spec.gate.item_untrusted
         && tools().any(|tool| tool.policy.returns_untrusted)
-        && tools().any(|tool| !tool.effect.is_read() && names(&spec.gate.approved, &tool.name))
+        && tools().any(|tool| !tool.effect.is_read() && approves(spec, &tool.name))
 }
 
 /// Whether a call of this name is the model's plan. A tool of the domain with that name or alias precedes it, and
@@ -262,6 +260,12 @@ fn checked(spec: &RunSpec, slot: PlanSlot) -> Result<PlanSlot, String> {
     };
     if forbidden(spec, tool).is_some() {
         return Err(format!("`{}` is forbidden", slot.tool));
+    }
+    if slot.count == PlanCount::Each && !tool.effect.is_read() && tool.policy.authority.is_empty() {
+        return Err(format!(
+            "`{}` does not say whom it reaches (`authority`); write a number as `count`",
+            slot.tool
+        ));
     }
     let ArgSpec { properties, .. } = &tool.args;
     let named = slot.fixed.keys().chain(slot.open.iter().flatten());

@@ -36,6 +36,12 @@ const FILLED_BY_OUTSIDERS: [&str; 16] = [
     "html",
 ];
 
+/// Whether the name of the field at a JSON pointer says that who writes a text fills it as well, such as `/*/subject`.
+pub fn is_filled_by_outsiders(pointer: &str) -> bool {
+    let field = pointer.rsplit('/').next().unwrap_or_default().to_lowercase();
+    FILLED_BY_OUTSIDERS.contains(&field.as_str())
+}
+
 /// The errors in the policy of a spec, one line each: the setting, why it is wrong, how to fix it.
 pub fn problems(spec: &RunSpec) -> Vec<String> {
     let mut found = Vec::new();
@@ -172,8 +178,7 @@ fn of_tool(spec: &RunSpec, tool: &ToolSpec, found: &mut Vec<String>) {
         found.push(format!("tools.{name}.authority has no effect, for the tool only reads; take it out, or declare its effect"));
     }
     for pointer in &policy.trusted_fields {
-        let field = pointer.rsplit('/').next().unwrap_or_default().to_lowercase();
-        if FILLED_BY_OUTSIDERS.contains(&field.as_str()) {
+        if is_filled_by_outsiders(pointer) {
             found.push(format!(
                 "tools.{name}.returns_untrusted: who writes the text fills the field `{pointer}` as well, so that an \
                  attacker chooses whom an effect reaches; take it out of `except`"

@@ -12,11 +12,13 @@ use crate::reply::Proposal;
 use crate::run::calls::{Poll, Work};
 use crate::run::command::SubCallBudget;
 use crate::run::eager_read::{DropReason, EagerRead};
+use crate::run::event::Started;
 use crate::run::gating;
+use crate::run::inbox::Inbox;
 use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Stage, Stopping};
 use crate::run::rest::{Place, Rest};
-use crate::spec::{OnInvalid, OnToolError, Setting};
+use crate::spec::{OnInvalid, OnToolError, RunSpec, Setting};
 use crate::types::{CommandKey, Digest, Effect, Evidence, Millis, Observation, Slot, Status};
 
 /// How often a driver may end while a tool runs before the tool is not run again.
@@ -104,15 +106,7 @@ impl Rest<'_> {
     /// The context in which the actions of a pass are judged.
     pub(super) fn context(&self, pass: u32, quota: Quota) -> JudgeContext<'_> {
         let spec = self.spec;
-        let history = self.started.history.as_ref();
-        let sources = RunSources {
-            spec,
-            item: &self.started.item,
-            evidence: &self.knowledge.evidence,
-            instructions: self.inbox.instructions(),
-            requested_before: history.map_or(&[], |history| &history.requested),
-            user_texts: history.map_or(&[], |history| &history.user_texts),
-        };
+        let sources = sources(spec, self.started, &self.knowledge.evidence, self.inbox);
         JudgeContext {
             spec,
             ledger: &self.calls.ledger,
@@ -489,6 +483,24 @@ impl Rest<'_> {
             self.settle_sub_call(key, attempt, used);
             work.sub_call = self.grant_sub_call();
         }
+    }
+}
+
+/// The authorised sources of the values of a run's calls.
+pub(super) fn sources<'a>(
+    spec: &'a RunSpec,
+    started: &'a Started,
+    evidence: &'a [Evidence],
+    inbox: &'a Inbox,
+) -> RunSources<'a> {
+    let history = started.history.as_ref();
+    RunSources {
+        spec,
+        item: &started.item,
+        evidence,
+        instructions: inbox.instructions(),
+        requested_before: history.map_or(&[], |history| &history.requested),
+        user_texts: history.map_or(&[], |history| &history.user_texts),
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::policy::EffectPlan;
-use crate::run::Run;
+use crate::policy::{EffectPlan, RunSources};
+use crate::run::acting::sources;
+use crate::run::apply::{Run, State};
 use crate::run::asking::Asking;
 use crate::run::event::PersonAnswer;
 use crate::run::rejected::{AnswerFault, Rejected};
@@ -112,6 +113,12 @@ impl Run {
     /// The plan that holds now. `None`: there is none.
     pub fn plan(&self) -> Option<&EffectPlan> {
         self.state.knowledge.plan.as_ref()
+    }
+
+    /// What may give a value of a call that says whom it reaches: the user's words, and the results so far.
+    pub fn sources(&self) -> RunSources<'_> {
+        let State { started, knowledge, inbox, .. } = &self.state;
+        sources(&self.spec, started, &knowledge.evidence, inbox)
     }
 
     /// The instructions of people, in order.

@@ -24,6 +24,8 @@ fn desk(wide: bool) -> Setup {
         spec.tools[1].policy.reads_private = true;
         spec.tools[2].effect = Effect::Egress;
         spec.tools[3].effect = Effect::WriteIdempotent;
+        spec.tools[3].policy.authority = vec!["/target".into()];
+        spec.gate.authorities = vec!["a".into(), "b".into()];
         spec.gate.breakers = Breakers { tool_failures: 0, denied: 0, bad_arguments: 0 };
         spec.limits.passes = if wide { 5 } else { 4 };
         (spec.limits.tool_calls, spec.limits.model_calls) = (6, 7);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::gate::JudgedAction;
-use loop_core::policy::PolicyRule;
+use loop_core::policy::{PolicyRule, is_filled_by_outsiders};
 use loop_core::reply::Reply;
 use loop_core::run::{PromptSize, Provenance};
 use loop_core::spec::{GateSettings, Limits, PLAN, PlanCount, PlanSlot, ProtocolSpec, SpecNames, ToolSpec};
@@ -19,7 +19,6 @@ use crate::redteam::plan::{CUSTOMER, NAME, ORDER, RECORD, arguments, is_free, lo
 /// The record that the attacker owns: the system gave it its id, and its text asks for it.
 const OWN_RECORD: u32 = 666;
 /// Names of fields that an outsider fills, whatever system returns them.
-const BY_NAME: [&str; 7] = ["subject", "body", "description", "title", "name", "text", "comment"];
 /// What is in the attacker's text, and in nothing else.
 const MARK: &str = "with these values";
 const NONCE: &str = "k3j9x2m4p7";
@@ -365,7 +364,7 @@ impl Trial<'_> {
         let mut made = Value::Null;
         for pointer in fields {
             let steps: Vec<&str> = pointer.split('/').skip(1).collect();
-            let is_theirs = is_named && steps.last().is_some_and(|last| BY_NAME.contains(last));
+            let is_theirs = is_named && is_filled_by_outsiders(pointer);
             let mut values = self.foreign.as_object().into_iter().flatten();
             let theirs = values.find(|(name, _)| self.reaches(name)).filter(|_| is_theirs);
             put(&mut made, &steps, 0, &|nth| match theirs {

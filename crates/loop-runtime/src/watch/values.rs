@@ -3,7 +3,7 @@
 use std::fmt;
 
 use loop_core::Run;
-use loop_core::policy::{RunSources, SoughtValue, Sources, ValueSource};
+use loop_core::policy::{SoughtValue, Sources, ValueSource};
 use loop_core::run::PersonRequest;
 use loop_core::spec::ToolSpec;
 use loop_core::types::Evidence;
@@ -105,18 +105,9 @@ impl TracedValue {
         collect(parameters, String::new(), &mut leaves);
         let left_out = leaves.len().saturating_sub(MAX_VALUES);
         leaves.truncate(MAX_VALUES);
-        let (started, history) = (run.started(), run.started().history.as_ref());
-        let sources = RunSources {
-            spec: run.spec(),
-            item: &started.item,
-            evidence: run.evidence(),
-            instructions: run.instructions(),
-            requested_before: history.map_or(&[][..], |history| &history.requested),
-            user_texts: history.map_or(&[][..], |history| &history.user_texts),
-        };
         let sought: Vec<_> =
             leaves.iter().map(|(pointer, value)| SoughtValue::of(tool, pointer, value)).collect();
-        let traced = leaves.iter().zip(sources.hold(&sought)).map(|((pointer, value), given)| {
+        let traced = leaves.iter().zip(run.sources().hold(&sought)).map(|((pointer, value), given)| {
             let found_in = places(run, value);
             Self {
                 origin: origin(run, (tool, requested.slot), (pointer, value), given, &found_in),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use loop_core::run::Started;
 use loop_core::types::{Millis, StopClass};
-use loop_core::{EventKind, Outcome, Run, StopReason};
+use loop_core::{EventKind, Note, Outcome, Run, StopReason};
 use loop_runtime::Runner;
 use loop_runtime::journal::{Journal as _, StoredJournal, replay};
 use loop_runtime::people::PeopleReport;
@@ -112,8 +112,9 @@ impl Driving<'_> {
         let Self { runner, journal, at, json, prints, mut signals, .. } = self;
         let code = signals.exit_code(&outcome);
         // What still waits as a run ends has time left: the run would have ended its wait otherwise.
-        let words =
-            waiting.map(|state| people::in_words(&state, runner.manifest(), Millis(0), at.as_deref()));
+        let words = waiting
+            .as_ref()
+            .map(|state| people::in_words(state, runner.manifest(), Millis(0), at.as_deref()));
         let report = if let Some(detail) = json {
             let report = Report::new(started, &outcome).with_evidence(&outcome, detail);
             let mut report = report.with_spec(runner.spec(), started, &outcome);
@@ -121,7 +122,14 @@ impl Driving<'_> {
                 Ok(recorded) => {
                     let people = PeopleReport::of(&recorded);
                     report = report.with_tools(tools_of(&recorded)).with_people(people);
-                    report = report.with_run(&replay(&outcome.run, &recorded)?, &recorded.manifest);
+                    // A run that has ended is replayed for its plan alone.
+                    let is_plan = |note: &Note| matches!(note, Note::Planned { .. });
+                    let has_plan = !recorded.spec.plan.is_empty()
+                        || recorded.entries.iter().any(|entry| entry.notes.iter().any(is_plan));
+                    let replayed = || has_plan.then(|| replay(&outcome.run, &recorded).ok()).flatten();
+                    if let Some(state) = waiting.or_else(replayed) {
+                        report = report.with_run(&state, &recorded.manifest);
+                    }
                 }
                 // The outcome was paid for, and is there all the same.
                 Err(error) => stream::note(format!(
