@@ -18,7 +18,6 @@ use crate::redteam::plan::{CUSTOMER, NAME, ORDER, RECORD, arguments, is_free, lo
 
 /// The record that the attacker owns: the system gave it its id, and its text asks for it.
 const OWN_RECORD: u32 = 666;
-/// Names of fields that an outsider fills, whatever system returns them.
 /// What is in the attacker's text, and in nothing else.
 const MARK: &str = "with these values";
 const NONCE: &str = "k3j9x2m4p7";
