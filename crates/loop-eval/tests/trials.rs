@@ -270,6 +270,17 @@ async fn a_page_shows_what_the_report_says_and_is_the_same_each_time() {
         assert!(page.contains(part), "`{part}` is missing in {page}");
     }
     assert!(!page.contains("<script") && !page.contains("http:") && !page.contains("https:"), "{page}");
+    // Issue 45: the verdict is a sentence; a cell leads to its transcript; what did not pass comes first and can be shown alone.
+    assert!(page.contains("; 2 did not, first a&lt;script&gt;"), "{page}");
+    assert!(page.contains("<a href=\"#part-0\">0 of 2</a>") && page.contains("<a href=\"#part-2\">2 of 2</a>"));
+    let parts: Vec<&str> = page.split("<details ").skip(1).map(|part| part.split('>').next().unwrap()).collect();
+    let bad = |number| format!("class=\"part-bad\" id=\"part-{number}\" open");
+    let good = |number| format!("class=\"part-good\" id=\"part-{number}\"");
+    assert_eq!(parts, [bad(0), bad(1), good(2), good(3)]);
+    let first = page.split("id=\"part-0\"").nth(1).unwrap();
+    let [item, model, end] = ["item", "model", "end"].map(|by| first.find(&format!(">{by}</td>")).unwrap());
+    assert!(item < model && model < end, "{page}");
+    assert!(page.contains("id=\"only-bad\"") && page.contains(":has(#only-bad:checked) .part-good"));
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod result;
 mod store;
 mod suite;
 mod summary;
+mod transcript;
 mod trials;
 mod verify;
 
@@ -37,5 +38,6 @@ pub use result::{ActionCounts, Against, CaseResult};
 pub use store::ResultStore;
 pub use suite::{Suite, run_case};
 pub use summary::{CaseCount, ConfigurationSummary, ReasonCount};
+pub use transcript::TranscriptLine;
 pub use trials::{TrialResults, Trials};
 pub use verify::{VerifyError, verify};

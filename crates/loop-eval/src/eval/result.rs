@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::eval::calibration::StatedByModel;
+use crate::eval::transcript::TranscriptLine;
 
 /// The result of a case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -79,6 +80,9 @@ pub struct CaseResult {
     pub wall_ms: u64,
     /// The run as trace events, one line each.
     pub trace: Vec<String>,
+    /// What was said, from the work item to the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transcript: Vec<TranscriptLine>,
 }
 
 /// Against what a recorded run is run.

@@ -13,6 +13,7 @@ use crate::eval::content::case_digest;
 use crate::eval::drive::{Driven, drive};
 use crate::eval::expect;
 use crate::eval::result::{ActionCounts, CaseResult};
+use crate::eval::transcript::transcript;
 use crate::eval::verify::verify;
 use crate::trace;
 
@@ -216,5 +217,6 @@ pub(crate) async fn run_prepared(case: &Case, prepared: Prepared) -> CaseResult 
         cost_pico_usd: totals.cost.known.0,
         wall_ms: totals.wall_ms,
         trace: lines,
+        transcript: transcript(&recorded.entries, &outcome),
     }
 }

@@ -42,6 +42,10 @@ svg { display: block; }
 svg text { font: 13px system-ui, sans-serif; fill: var(--ink); }
 svg .axis { stroke: var(--line); }
 svg .mark { stroke: var(--mark); fill: var(--mark); }
+td a { color: inherit; }
+details { border-top: 1px solid var(--line); padding: .4rem 0; }
+summary { cursor: pointer; overflow-wrap: anywhere; }
+main:has(#only-bad:checked) .part-good { display: none; }
 .legend span { display: inline-block; margin-right: 1.2rem; font-size: 13px; }
 .legend i { display: inline-block; width: .8rem; height: .8rem; margin-right: .35rem; }
 </style>

@@ -37,6 +37,8 @@ pub struct PageCell(Content, Look);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Content {
     Text(String),
+    /// A text, and the number of the part of this page that it leads to.
+    Link(String, usize),
     Picture(Picture),
 }
 
@@ -61,6 +63,11 @@ impl PageCell {
     /// A text.
     pub fn text(text: impl Into<String>) -> Self {
         Self(Content::Text(text.into()), Look::Plain)
+    }
+
+    /// A text that says whether all is well, and leads to the part of this page with this number: [`Page::part`].
+    pub fn link(text: impl Into<String>, part: usize, is_good: bool) -> Self {
+        Self(Content::Link(text.into(), part), if is_good { Look::Good } else { Look::Bad })
     }
 
     /// A number, which is written at the right edge.
@@ -167,6 +174,7 @@ impl Page {
                 };
                 let content = match content {
                     Content::Text(text) => escaped(&text),
+                    Content::Link(text, part) => format!("<a href=\"#part-{part}\">{}</a>", escaped(&text)),
                     Content::Picture(picture) => picture.svg(),
                 };
                 let _ = write!(self.html, "<td{class}>{content}</td>");
@@ -174,6 +182,23 @@ impl Page {
             self.html.push_str("</tr>\n");
         }
         self.html.push_str("</tbody>\n</table></div>\n");
+    }
+
+    /// A switch that hides the parts below it in which all is well.
+    pub fn only_bad_parts(&mut self, text: &str) {
+        let _ = writeln!(self.html, "<p><label><input type=\"checkbox\" id=\"only-bad\"> {}</label></p>", escaped(text));
+    }
+
+    /// A part with a number, which opens where one clicks on its title. One that is bad is open.
+    pub fn part(&mut self, number: usize, title: &str, is_good: bool, write: impl FnOnce(&mut Self)) {
+        let (class, open) = if is_good { ("good", "") } else { ("bad", " open") };
+        let title = escaped(title);
+        let _ = writeln!(
+            self.html,
+            "<details class=\"part-{class}\" id=\"part-{number}\"{open}><summary class=\"{class}\">{title}</summary>"
+        );
+        write(self);
+        self.html.push_str("</details>\n");
     }
 
     /// A picture, which can be moved to the side where it is wider than the window.
@@ -224,6 +249,9 @@ mod tests {
             &[hostile],
             [vec![PageCell::text(hostile), PageCell::bad(hostile), PageCell::number(hostile)]],
         );
+        page.table(&[hostile], [vec![PageCell::link(hostile, 1, true)]]);
+        page.only_bad_parts(hostile);
+        page.part(1, hostile, true, |page| page.paragraph(hostile));
         page.legend(&[("#000000", hostile)]);
         page.markdown(hostile);
         let mut picture = Picture::new(hostile, 1);

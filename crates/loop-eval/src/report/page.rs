@@ -2,19 +2,23 @@
 
 use super::EvalReport;
 use super::reliability::reliability;
-use super::trials::{compared, costs, counted, failure_groups, interval, left_out, percent, reasons, rule};
-use crate::eval::{ConfigurationSummary, OWN_MODELS, Share};
+use super::trials::{compared, costs, counted, interval, left_out, percent, reasons, rule};
+use crate::eval::{CaseCount, CaseResult, ConfigurationSummary, OWN_MODELS, Share};
 use crate::interval::Interval;
 use crate::page::{Page, PageCell, Picture};
 
-/// How many rows of runs that did not pass are listed.
-const MAX_FAILURES: usize = 500;
+/// How many runs are shown with what was said.
+const MAX_RUNS: usize = 500;
 
 /// The page of a report. The same report always gives the same page.
 pub fn page(report: &EvalReport) -> String {
     let metrics = &report.metrics;
     let mut page = Page::new("Eval", "");
-    let what = format!("{} of {} runs passed", metrics.passed, metrics.cases);
+    let mut what = format!("{} of {} runs passed", metrics.passed, metrics.cases);
+    if let Some(failed) = report.cases.iter().find(|result| !result.passed) {
+        let why = failed.failures.first().map_or("", |line| line);
+        what.push_str(&format!("; {} did not, first {}: {why}", metrics.cases - metrics.passed, failed.name()));
+    }
     match &report.baseline {
         Some(baseline) if baseline.regressed => page.verdict("Regression against the baseline", false),
         Some(baseline) if baseline.configurations.is_empty() => {
@@ -31,12 +35,15 @@ pub fn page(report: &EvalReport) -> String {
     }
     configurations(&mut page, &report.configurations);
     baseline(&mut page, report);
-    cases(&mut page, &report.configurations);
+    let mut shown: Vec<&CaseResult> = report.cases.iter().collect();
+    shown.sort_by_key(|result| result.passed);
+    shown.truncate(MAX_RUNS);
+    cases(&mut page, report, &shown);
     if let Some(calibration) = &report.calibration {
         reliability(&mut page, calibration);
     }
     all_metrics(&mut page, report);
-    failures(&mut page, report);
+    runs(&mut page, report, &shown);
     page.finish()
 }
 
@@ -91,24 +98,43 @@ fn baseline(page: &mut Page, report: &EvalReport) {
     page.list(left_out(baseline));
 }
 
-fn cases(page: &mut Page, configurations: &[ConfigurationSummary]) {
+/// A matrix of cases and configurations. A cell leads to its first run that did not pass, or to its first.
+fn cases(page: &mut Page, report: &EvalReport, shown: &[&CaseResult]) {
+    let configurations = &report.configurations;
     let Some(first) = configurations.first() else { return };
     page.heading("Cases");
     let names = configurations.iter().map(|one| one.name.as_str());
     let heads: Vec<&str> = std::iter::once("case").chain(names).collect();
-    let row = |(at, case): (usize, &crate::eval::CaseCount)| {
+    let cell = |one: &ConfigurationSummary, case: &CaseCount| {
+        let is_run = |result: &CaseResult| {
+            configuration(result) == one.name
+                && result.case_id == case.case_id
+                && result.file.display().to_string() == case.file
+        };
+        let text = match case.passed.of {
+            0 => "not run".to_owned(),
+            _ => counted(case.passed),
+        };
+        let is_good = case.passed.of > 0 && case.passed.part == case.passed.of;
+        // Those that did not pass are the first.
+        match shown.iter().position(|result| is_run(result)) {
+            Some(part) => PageCell::link(text, part, is_good),
+            None => PageCell::judged(text, is_good),
+        }
+    };
+    let row = |(at, case): (usize, &CaseCount)| {
         let of = configurations
             .iter()
-            .map(|one| one.cases.get(at).map_or(PageCell::text(""), |case| passed(case.passed)));
+            .map(|one| one.cases.get(at).map_or(PageCell::text(""), |case| cell(one, case)));
         std::iter::once(PageCell::text(&case.case_id)).chain(of).collect()
     };
     page.table(&heads, first.cases.iter().enumerate().map(row));
 }
 
-fn passed(share: Share) -> PageCell {
-    match share.of {
-        0 => PageCell::bad("not run"),
-        _ => PageCell::judged(counted(share), share.part == share.of),
+fn configuration(result: &CaseResult) -> &str {
+    match result.configuration.as_str() {
+        "" => OWN_MODELS,
+        name => name,
     }
 }
 
@@ -135,31 +161,26 @@ fn all_metrics(page: &mut Page, report: &EvalReport) {
     );
 }
 
-fn failures(page: &mut Page, report: &EvalReport) {
-    let failed = failure_groups(&report.cases);
-    if failed.is_empty() {
-        return;
-    }
-    page.heading("Runs that did not pass");
-    let rows = failed.iter().take(MAX_FAILURES).map(|(result, runs)| {
+/// Each run with what was not as expected and what was said, those that did not pass first.
+fn runs(page: &mut Page, report: &EvalReport, shown: &[&CaseResult]) {
+    page.heading("Runs");
+    page.only_bad_parts("Only runs that did not pass");
+    for (number, result) in shown.iter().enumerate() {
         let stopped = match &result.error {
-            Some(_) => PageCell::bad("could not be run"),
-            None => PageCell::text(&result.stop_reason),
+            Some(_) => "could not be run",
+            None => &result.stop_reason,
         };
-        let configuration = match result.configuration.as_str() {
-            "" => OWN_MODELS,
-            name => name,
-        };
-        vec![
-            PageCell::text(&result.case_id),
-            PageCell::text(configuration),
-            PageCell::number(runs),
-            stopped,
-            PageCell::text(result.failures.join("\n")),
-        ]
-    });
-    page.table(&["case", "configuration", "runs", "stopped", "why"], rows);
-    if failed.len() > MAX_FAILURES {
-        page.paragraph(&format!("{} more; --json has them.", failed.len() - MAX_FAILURES));
+        page.part(number, &format!("{}: {stopped}", result.name()), result.passed, |page| {
+            page.list(&result.failures);
+            let said = result.transcript.iter();
+            page.table(
+                &["who", "what"],
+                said.map(|line| vec![PageCell::text(&line.by), PageCell::text(&line.text)]),
+            );
+            page.preformatted(&result.trace.join("\n"));
+        });
+    }
+    if report.cases.len() > shown.len() {
+        page.paragraph(&format!("{} more; --json has them.", report.cases.len() - shown.len()));
     }
 }

@@ -10,6 +10,9 @@ use loop_runtime::report::{EffectPlanReport, PersonRequestReport};
 
 use crate::output::{at_journal, count, one_line, time};
 
+/// How many lines of the document so far an approver sees beside the request.
+const DOCUMENT_LINES: usize = 8;
+
 /// What waits in a run, for people: its plan, each action with its exact arguments, and the commands that answer it.
 /// `manifest` is that of its tools.
 pub(crate) fn in_words(state: &Run, manifest: &str, now: Millis, journal: Option<&Path>) -> String {
@@ -27,6 +30,17 @@ pub(crate) fn in_words(state: &Run, manifest: &str, now: Millis, journal: Option
     }
     plan_lines(state).into_iter().for_each(|line| row(format!("  {line}")));
     let at = at_journal(journal);
+    let document = state.document().to_markdown();
+    let mut written = document.lines().filter(|line| !line.trim().is_empty());
+    let beginning: Vec<&str> = written.by_ref().take(DOCUMENT_LINES).collect();
+    if !beginning.is_empty() {
+        row("  the document so far:".to_owned());
+        beginning.into_iter().for_each(|line| row(format!("  | {line}")));
+        let more = written.count() as u64;
+        if more > 0 {
+            row(format!("  | … and {}: loopgate show {run}{at}", count(more, "more line")));
+        }
+    }
     for requested in &state.requested() {
         let PersonRequest { key, id, tool, is_question, deadline, binding, .. } = requested;
         row(String::new());
