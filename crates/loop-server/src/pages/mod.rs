@@ -9,6 +9,7 @@ mod backtest;
 mod compare;
 #[cfg(feature = "http")]
 mod routes;
+mod report;
 mod run;
 mod runs;
 mod shell;
@@ -20,6 +21,7 @@ pub use backtest::backtest;
 pub use compare::{ComparePage, compare};
 #[cfg(feature = "http")]
 pub use routes::{FindPrompts, PageSource, router};
+pub use report::{ReportPart, report};
 pub use run::{OneRunPage, OneRunView, run};
 pub use runs::{RUNS_PER_PAGE, RunsFilter, RunsPage, runs};
 pub use shell::{PagePlace, SCRIPT, SERVER_POLICY, STYLE};

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args as _, Command};
 
 use super::{EngineArgs, FolderArgs, JournalArgs, ReportArgs, SettingArgs};
@@ -60,4 +61,26 @@ pub(crate) fn behind_the_command(program: &Command, words: impl Iterator<Item = 
     }
     line.extend(before.into_iter().chain(words));
     line
+}
+
+/// An error about a command that there is not, with the commands that there are where no name is similar.
+pub(crate) fn with_commands(
+    mut error: clap::Error,
+    program: &Command,
+    words: impl Iterator<Item = OsString>,
+) -> clap::Error {
+    if error.kind() != ErrorKind::InvalidSubcommand || error.get(ContextKind::SuggestedSubcommand).is_some() {
+        return error;
+    }
+    let (mut command, mut path) = (program, program.get_name().to_owned());
+    for word in words {
+        let Some(below) = command.find_subcommand(&word) else { break };
+        path.push_str(&format!(" {}", below.get_name()));
+        command = below;
+    }
+    let commands = command.get_subcommands().filter(|below| !below.is_hide_set());
+    let commands: Vec<String> = commands.map(|below| format!("{path} {}", below.get_name())).collect();
+    let tip = format!("the commands here are: {}", commands.join(", "));
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    error
 }
