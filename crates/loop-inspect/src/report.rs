@@ -1,17 +1,16 @@
 //! One run for an auditor: what it cost, why it stopped, what it did and read, who approved it, and whether it is whole.
 
-use loop_core::types::{Cost, PicoUsd, RunId, Totals};
-use loop_core::{Evidence, Note, Run};
+use std::collections::BTreeMap;
+
+use loop_core::types::{Cost, RunId, Tier, Usage};
+use loop_core::{Note, Run};
 use loop_runtime::journal::{Recorded, replay};
-use loop_runtime::people::{InstructionReport, PeopleReport, PersonRequestRecord};
-use loop_runtime::report::{
-    ActionReport, CallReport, Item, OverriddenReport, Report, StopReport, TotalsReport, action, domain_hash,
-};
+use loop_runtime::people::{ApproverReport, PeopleReport, PersonRequestRecord};
+use loop_runtime::report::{Report, counted, domain_hash, explain};
 use loop_runtime::run::StartError;
 use loop_runtime::tools::connects_to;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::audit::RunAudit;
 
@@ -25,242 +24,186 @@ pub struct RunReport {
     pub version: u32,
     /// The run's id.
     pub run: String,
-    /// The work item.
-    pub item: Item,
-    /// The domain's name.
-    pub domain: String,
-    /// When the run began, in milliseconds since 1970 (UTC).
-    pub begun_unix_ms: u64,
-    /// The program that began it, with its version. Empty: not stated.
-    pub program: String,
-    /// Why it stopped. Null: it has not ended.
-    pub stop: Option<StopReport>,
-    /// Its usage and cost, so far where it has not ended.
-    pub totals: TotalsReport,
-    /// The models that were called, by tier, in the order of their first calls. Empty if none was.
-    pub models: Vec<ModelUse>,
-    /// The requested calls of tools that do more than read, in order. Empty if there were none.
-    pub effects: Vec<EffectUse>,
-    /// What people were asked, in order. Empty if nothing was.
-    pub approvals: Vec<ApprovalRecord>,
-    /// The instructions of people, in order. Empty if there were none.
-    pub instructions: Vec<InstructionReport>,
-    /// The policy under which it was decided.
-    pub policy: PolicyRecord,
-    /// What the tools returned, by number. Empty if nothing was returned.
-    pub evidence: Vec<EvidenceUse>,
+    /// What the page says, a part for each question, in order.
+    pub parts: Vec<ReportPart>,
+    /// The outcome, with a summary of its evidence and what people had to do with it. Null: the run has not ended.
+    pub outcome: Option<Report>,
     /// Whether the journal's chain, each decision and every invariant hold: what `loopgate verify` finds.
     pub verify: RunAudit,
 }
 
-/// What one model was used for in a run.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct ModelUse {
-    /// The tier that was requested: `selector`, `base`, `escalated` or `fallback`.
-    pub tier: String,
-    /// The provider that was called.
-    pub provider: String,
-    /// The model that was requested, by the provider's name for it.
-    pub model: String,
-    /// The models that served, as the provider reports them, each once. Empty if it reports none.
-    pub served: Vec<String>,
-    /// The calls that were charged, by their keys, for example `1/main`: `loopgate show RUN --events` has each reply under it.
-    pub calls: Vec<String>,
-    /// Input tokens, cached ones included.
-    pub input_tokens: u64,
-    /// Output tokens, reasoning included.
-    pub output_tokens: u64,
-    /// Cost in US dollars. Null while the price of any call is not known.
-    pub cost_usd: Option<f64>,
-    /// Cost in pico-dollars (10⁻¹² USD) of the calls with a known price, exact.
-    pub cost_pico_usd: u64,
+/// The answer to one question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ReportPart {
+    /// The question, for example `Why it stopped`.
+    pub title: String,
+    /// The entries, at least one.
+    pub entries: Vec<ReportEntry>,
 }
 
-/// A requested call of a tool that does more than read.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct EffectUse {
-    /// The tool's effect, for example `write_keyed` or `egress`.
-    pub effect: String,
-    /// Where the tool connects to: a URL, a program, a folder, a database, a server. Null: the tool does not say.
-    pub connects_to: Option<String>,
-    /// How the call ended, for example `ok`. Null: it did not run.
-    pub status: Option<String>,
-    /// What the tool returned, in one line. Null: it did not run.
-    pub summary: Option<String>,
-    /// The call with its verdict.
-    pub action: ActionReport,
-}
-
-/// A request to a person, and its answer.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct ApprovalRecord {
-    /// BLAKE3 digest of run, action, tool, parameters, tool manifest and policy: what the answer counts for.
-    pub binding: String,
-    /// The request, its answer, and who gave it.
-    pub request: PersonRequestRecord,
-}
-
-/// The policy under which a run was decided.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct PolicyRecord {
-    /// BLAKE3 digest of limits and gate settings.
-    pub digest: String,
-    /// The operator's name for it, `gate.label`. Empty: it has none.
-    pub label: String,
-    /// BLAKE3 digest of the domain as the run had it: settings with those that were overridden, prompts and tools.
-    pub domain_hash: String,
-    /// The settings that the caller gave instead of the domain's. Empty if there were none.
-    pub overridden: Vec<OverriddenReport>,
-}
-
-/// What a tool returned.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct EvidenceUse {
-    /// Its number, for example `E1`.
-    pub id: String,
-    /// The tool's own name.
-    pub tool: String,
-    /// Where the tool connects to. Null: the tool does not say.
-    pub connects_to: Option<String>,
-    /// The parameters that the tool received.
-    pub parameters: Value,
-    /// How it ended, for example `ok` or `empty`.
-    pub status: String,
-    /// One line for people.
-    pub summary: String,
-    /// Whether the domain declares what the tool returns as untrusted.
-    pub untrusted: bool,
-    /// Whether the domain declares that the tool reads private data.
-    pub private: bool,
-    /// BLAKE3 digest of the data.
-    pub digest: String,
+/// An entry of an answer. Its texts hold what models, tools and people wrote, so escape them before showing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ReportEntry {
+    /// What it is about, in one line.
+    pub text: String,
+    /// What is known of it, a line each. Empty if the text says all.
+    pub lines: Vec<String>,
 }
 
 impl RunReport {
-    /// The report of a recorded run.
+    /// The report of a recorded run. `time` writes a wall time in milliseconds since 1970 (UTC).
     ///
     /// # Errors
     /// If the entries do not follow from each other.
-    pub fn of(run: &RunId, recorded: &Recorded) -> Result<Self, StartError> {
+    pub fn of(run: &RunId, recorded: &Recorded, time: fn(u64) -> String) -> Result<Self, StartError> {
         let state = replay(run, recorded)?;
-        let (started, spec, people) = (state.started(), state.spec(), PeopleReport::of(recorded));
-        let binding = |request: &PersonRequestRecord| {
-            let action = state.actions().iter().find(|it| it.key.to_string() == request.action)?;
-            state.binding(&action.key)
-        };
-        let approval = |request: PersonRequestRecord| ApprovalRecord {
-            binding: binding(&request).map_or_else(String::new, |it| it.to_string()),
-            request,
-        };
-        let overridden = started.provenance.overridden.iter();
-        Ok(Self {
-            version: RUN_REPORT_VERSION,
-            run: run.to_string(),
-            item: Item {
-                id: started.item.id.to_string(),
-                kind: started.item.kind.to_string(),
-                title: started.item.title.to_string(),
-            },
-            domain: spec.domain.to_string(),
-            begun_unix_ms: started.unix_ms,
-            program: started.provenance.program.to_string(),
-            stop: state.outcome().map(|outcome| Report::new(started, outcome).stop),
-            totals: TotalsReport::new(&Totals { wall_ms: state.elapsed_ms(), ..*state.totals() }),
-            models: models(&state, recorded),
-            effects: effects(&state, &recorded.manifest),
-            approvals: people.requested.into_iter().map(approval).collect(),
-            instructions: people.instructions,
-            policy: PolicyRecord {
-                digest: started.policy.to_string(),
-                label: spec.gate.label.to_string(),
-                domain_hash: domain_hash(started).to_string(),
-                overridden: overridden
-                    .map(|it| OverriddenReport {
-                        setting: it.setting.to_string(),
-                        value: it.value.to_string(),
-                    })
-                    .collect(),
-            },
-            evidence: state.evidence().iter().map(|it| evidence(it, &state, &recorded.manifest)).collect(),
-            verify: RunAudit::of_recorded(run, recorded),
-        })
+        let (started, people) = (state.started(), PeopleReport::of(recorded));
+        let verify = RunAudit::of_recorded(run, recorded);
+        let (item, provenance) = (&started.item, &started.provenance);
+        let begun = format!("begun {} UTC by {}", time(started.unix_ms), provenance.program);
+        let instructions = people.instructions.iter().map(|it| {
+            let text = format!("instruction, from pass {} on, of {} UTC", it.from_pass, time(it.unix_ms));
+            entry(text, [it.text.clone()])
+        });
+        let work = entry(format!("{} {}: {}", item.kind, item.id, item.title), [begun]);
+        let label = Some(&state.spec().gate.label).filter(|label| !label.is_empty());
+        let set = provenance
+            .overridden
+            .iter()
+            .map(|it| format!("set by the caller: {} = {}", it.setting, it.value));
+        let decided = [
+            entry(format!("digest {}", started.policy), label.map(|label| format!("label {label}"))),
+            entry(format!("domain {} {}", state.spec().domain, domain_hash(started)), set),
+        ];
+        let parts = vec![
+            part("Work item", "", std::iter::once(work).chain(instructions)),
+            part("Why it stopped", "it has not ended", stop(&state)),
+            part("What it cost", "", cost(&state, recorded)),
+            part("What it did", "nothing but reads", effects(&state, &recorded.manifest)),
+            part("Who approved what", "no person was asked", approvals(&state, &people, time)),
+            part("Under which policy", "", decided),
+            part("What it read", "nothing but the work item", evidence(&state, &recorded.manifest)),
+            part("Whether the record is whole: chain, decisions, invariants", "", [whole(&verify)]),
+        ];
+        let outcome = state.outcome().map(|it| Report::new(started, it).with_people(people));
+        Ok(Self { version: RUN_REPORT_VERSION, run: run.to_string(), parts, outcome, verify })
     }
 }
 
-fn models(state: &Run, recorded: &Recorded) -> Vec<ModelUse> {
-    let mut uses: Vec<(ModelUse, Cost)> = Vec::new();
-    let calls = state.model_calls();
+fn part(title: &str, none: &str, entries: impl IntoIterator<Item = ReportEntry>) -> ReportPart {
+    let mut entries: Vec<ReportEntry> = entries.into_iter().collect();
+    if entries.is_empty() {
+        entries.push(entry(none.to_owned(), []));
+    }
+    ReportPart { title: title.to_owned(), entries }
+}
+
+fn entry(text: String, lines: impl IntoIterator<Item = String>) -> ReportEntry {
+    ReportEntry { text, lines: lines.into_iter().collect() }
+}
+
+fn stop(state: &Run) -> Option<ReportEntry> {
+    let stop = &state.outcome()?.stop;
+    let conditions = std::iter::once(&stop.primary).chain(&stop.also).map(|it| match &it.threshold {
+        Some(threshold) => format!("{}: {} against {threshold}", stop.name_of(it), it.value),
+        None => format!("{}: {}", stop.name_of(it), it.value),
+    });
+    Some(entry(format!("{} ({}). {}", stop.name(), stop.class.name(), explain(stop)), conditions))
+}
+
+/// The whole cost, then that of each tier and model, with the keys of the calls.
+fn cost(state: &Run, recorded: &Recorded) -> Vec<ReportEntry> {
+    let (totals, calls) = (state.totals(), state.model_calls());
+    let all = format!(
+        "{}: {}, {}, {}",
+        totals.cost,
+        counted(totals.passes, "pass"),
+        counted(totals.tool_calls, "tool call"),
+        used(&totals.usage)
+    );
+    let mut models: BTreeMap<(Tier, String), (Cost, Usage, Vec<String>)> = BTreeMap::new();
     for note in recorded.entries.iter().flat_map(|entry| &entry.notes) {
         let Note::CallCharged { key, attempt, tier, usage, cost } = note else { continue };
         // A sub-call has the key of its action.
         let call = calls.iter().find(|call| (&call.key, &call.attempt, &call.tier) == (key, attempt, tier));
         let of_tier = state.spec().model(*tier);
-        let (provider, model) = call.map_or((&of_tier.provider, &of_tier.model), |it| (&it.provider, &it.model));
-        let is_same = |(it, _): &(ModelUse, Cost)| {
-            (it.tier.as_str(), it.provider.as_str(), it.model.as_str()) == (tier.name(), provider, model)
-        };
-        let at = uses.iter().position(is_same).unwrap_or_else(|| {
-            let of_model = ModelUse {
-                tier: tier.name().to_owned(),
-                provider: provider.to_string(),
-                model: model.to_string(),
-                served: Vec::new(),
-                calls: Vec::new(),
-                input_tokens: 0,
-                output_tokens: 0,
-                cost_usd: None,
-                cost_pico_usd: 0,
-            };
-            uses.push((of_model, Cost::default()));
-            uses.len() - 1
-        });
-        let Some((of_model, spent)) = uses.get_mut(at) else { continue };
-        let served = call.map(CallReport::new).and_then(|call: CallReport| call.served_model);
-        of_model.served.extend(served.filter(|served| !of_model.served.contains(served)));
-        of_model.calls.push(match attempt {
-            1 => key.to_string(),
-            attempt => format!("{key} (try {attempt})"),
-        });
-        of_model.input_tokens += usage.total_input();
-        of_model.output_tokens += usage.total_output();
+        let (provider, model) =
+            call.map_or((&of_tier.provider, &of_tier.model), |it| (&it.provider, &it.model));
+        let served = call.and_then(|call| call.served_model.as_ref()).filter(|served| *served != model);
+        let served = served.map_or_else(String::new, |served| format!(", served by {served}"));
+        let (spent, tokens, keys) = models.entry((*tier, format!("{provider} {model}{served}"))).or_default();
         spent.add(*cost);
+        *tokens = tokens.plus(usage);
+        keys.push(if *attempt == 1 { key.to_string() } else { format!("{key} (try {attempt})") });
     }
-    let priced = |(of_model, spent): (ModelUse, Cost)| ModelUse {
-        cost_usd: spent.total().map(PicoUsd::as_usd),
-        cost_pico_usd: spent.known.0,
-        ..of_model
+    let model = |((tier, model), (spent, tokens, keys)): ((Tier, String), (Cost, Usage, Vec<String>))| {
+        let calls = counted(keys.len() as u64, "call");
+        let text = format!("{} {model}: {spent}, {calls}, {}", tier.name(), used(&tokens));
+        entry(text, [format!("calls {}", keys.join(", "))])
     };
-    uses.into_iter().map(priced).collect()
+    std::iter::once(entry(all, [])).chain(models.into_iter().map(model)).collect()
 }
 
-fn effects(state: &Run, manifest: &str) -> Vec<EffectUse> {
+fn used(usage: &Usage) -> String {
+    let estimated = if usage.estimated { " (in part estimated)" } else { "" };
+    format!("{} input and {} output tokens{estimated}", usage.total_input(), usage.total_output())
+}
+
+/// The requested calls of tools that do more than read.
+fn effects(state: &Run, manifest: &str) -> Vec<ReportEntry> {
     let of_action = |judged: &std::sync::Arc<loop_core::gate::JudgedAction>| {
-        let effect = state.spec().tool(judged.tool_name())?.effect;
+        let (tool, parameters) = (judged.tool_name(), &judged.parameters);
+        let effect = state.spec().tool(tool).map(|tool| tool.effect).filter(|effect| !effect.is_read())?;
         let result = judged.evidence.and_then(|id| state.evidence().iter().find(|it| it.id == id));
-        let observation = result.map(|result| &result.observation);
-        (!effect.is_read()).then(|| EffectUse {
-            effect: effect.name().to_owned(),
-            connects_to: connects_to(manifest, judged.tool_name()),
-            status: observation.map(|it| it.status.name().to_owned()),
-            summary: observation.map(|it| it.summary.to_string()),
-            action: action(judged, state.evidence()),
-        })
+        let ended = result.map_or("did not run", |it| it.observation.status.name());
+        let mut lines: Vec<String> =
+            connects_to(manifest, tool).iter().map(|it| format!("target: {it}")).collect();
+        lines.push(format!("parameters: {parameters}"));
+        lines.push(format!("verdict {}: {}", judged.verdict.name(), judged.reason(state.evidence())));
+        lines.extend(result.map(|it| format!("result {}: {}", it.id, it.observation.summary)));
+        Some(entry(format!("{} {tool} ({}): {ended}", judged.key, effect.name()), lines))
     };
     state.actions().iter().filter_map(of_action).collect()
 }
 
-fn evidence(it: &Evidence, state: &Run, manifest: &str) -> EvidenceUse {
-    let policy = state.spec().tool(&it.tool).map(|tool| &tool.policy);
-    EvidenceUse {
-        id: it.id.to_string(),
-        tool: it.tool.to_string(),
-        connects_to: connects_to(manifest, &it.tool),
-        parameters: serde_json::from_str(&it.parameters)
-            .unwrap_or_else(|_| Value::String(it.parameters.to_string())),
-        status: it.observation.status.name().to_owned(),
-        summary: it.observation.summary.to_string(),
-        untrusted: policy.is_some_and(|policy| policy.returns_untrusted),
-        private: policy.is_some_and(|policy| policy.reads_private),
-        digest: it.observation.digest.to_string(),
-    }
+fn approvals(state: &Run, people: &PeopleReport, time: fn(u64) -> String) -> Vec<ReportEntry> {
+    let by = |by: &ApproverReport| {
+        let account = if by.account.is_empty() { "an account that was not checked" } else { &by.account };
+        let claim =
+            by.unverified_claim.iter().map(|claim| format!(", who claims to be {claim} (not checked)"));
+        format!("by {account} {}{} at {} UTC", by.user, claim.collect::<String>(), time(by.unix_ms))
+    };
+    let request = |it: &PersonRequestRecord| {
+        let action = state.actions().iter().find(|action| action.key.to_string() == it.action);
+        let mut lines = vec![format!("parameters: {}", it.parameters)];
+        lines.extend(it.approvers.iter().map(by));
+        lines.extend(it.text.iter().map(|text| format!("text: {text}")));
+        lines.push(format!("asked at {} UTC because: {}", time(it.requested_unix_ms), it.why));
+        let binding = action.and_then(|action| state.binding(&action.key));
+        lines.extend(binding.map(|binding| format!("binding {binding}")));
+        let answer = it.answer.as_deref().unwrap_or("not answered");
+        let at = it.answered_unix_ms.map_or_else(String::new, |at| format!(" at {} UTC", time(at)));
+        entry(format!("{} {}: {answer}{at}", it.action, it.tool), lines)
+    };
+    people.requested.iter().map(request).collect()
+}
+
+fn evidence(state: &Run, manifest: &str) -> Vec<ReportEntry> {
+    let of_result = |it: &loop_core::Evidence| {
+        let policy = state.spec().tool(&it.tool).map(|tool| &tool.policy);
+        let untrusted = policy.filter(|policy| policy.returns_untrusted).map_or("", |_| " untrusted");
+        let private = policy.filter(|policy| policy.reads_private).map_or("", |_| " private");
+        let mut lines: Vec<String> =
+            connects_to(manifest, &it.tool).iter().map(|it| format!("from: {it}")).collect();
+        lines.push(format!("parameters: {}", it.parameters));
+        lines.push(format!("{}; digest {}", it.observation.summary, it.observation.digest));
+        entry(format!("{} {}: {}{untrusted}{private}", it.id, it.tool, it.observation.status.name()), lines)
+    };
+    state.evidence().iter().map(of_result).collect()
+}
+
+fn whole(audit: &RunAudit) -> ReportEntry {
+    let findings = audit.findings.iter().map(|it| format!("{}; {}", it.message, it.next));
+    let ok = if audit.ok { "ok" } else { "not whole" };
+    entry(format!("{ok}: {}", counted(audit.entries, "entry")), findings)
 }

@@ -116,9 +116,10 @@ impl Args {
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let command = Self::grouped();
         let words = args::behind_the_command(&command, std::env::args_os());
-        let matches = command.clone().try_get_matches_from(&words).map_err(|error| {
-            args::with_commands(error, &command, words.into_iter().skip(1))
-        })?;
+        let matches = command
+            .clone()
+            .try_get_matches_from(&words)
+            .map_err(|error| args::with_commands(error, &command, &words))?;
         Self::from_arg_matches(&matches)
     }
 }

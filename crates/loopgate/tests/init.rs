@@ -29,7 +29,8 @@ fn made(shell: &Shell, name: &str, args: &[&str]) -> String {
     assert_eq!(checked.code, 0, "{}", checked.err);
     let ran = shell.run(&["run", &folder, item]);
     assert_eq!(ran.code, 0, "{name}: {}{}", ran.out, ran.err);
-    assert!(!ran.out.contains("nothing was found"), "{}", ran.out);
+    let is_own = args.contains(&"--database") || args.contains(&"--documents");
+    assert!(is_own || !ran.out.contains("nothing was found"), "{}", ran.out);
     let evals = shell.run(&["eval", &folder]);
     assert_eq!(evals.code, 0, "{name}: {}{}", evals.out, evals.err);
     // A second time nothing is touched.
@@ -96,7 +97,7 @@ fn databases_as_they_are_make_domains_that_work() {
         ("words", "CREATE TABLE \"select\" (\"from\" TEXT PRIMARY KEY, \"where\" INTEGER, \"order\" TEXT) WITHOUT ROWID;
                    INSERT INTO \"select\" VALUES ('S-12', 1, NULL);"),
         ("views", "CREATE TABLE a (id TEXT, n); INSERT INTO a VALUES ('A-55', 4);
-                   CREATE VIEW v AS SELECT id, n + 1 AS m FROM a; CREATE VIEW gone AS SELECT x FROM nothing;"),
+                   CREATE VIEW v AS SELECT id, n + 1 AS m FROM a; CREATE VIEW gone AS SELECT x FROM missing;"),
         ("itself", "CREATE TABLE tree (id INTEGER PRIMARY KEY, up INTEGER REFERENCES tree, label TEXT);
                     INSERT INTO tree VALUES (4711, NULL, 'root');"),
         ("many", &many),

@@ -12,18 +12,16 @@ const MAX_TOOLS: usize = 24;
 const MAX_NAMED: usize = 16;
 /// At most so many characters of a name are the name of a tool or a parameter.
 const MAX_NAME_CHARS: usize = 28;
-/// Names of columns that hold secrets begin or end with these, or hold them between other words.
-const SECRETS: [&str; 13] =
-    ["password", "passwd", "passphrase", "passcode", "pwd", "secret", "token", "apikey", "privatekey", "credential", "cvv", "otp", "salt"];
+/// What names of columns hold whose values are secrets; the short ones are words by themselves.
+const SECRETS: &str = "password passwd passphrase passcode secret token apikey privatekey credential cardnumber \
+                       pwd ssn pin cvv cvc otp salt";
 
 /// The tables of a database, those first whose tools are switched on.
 #[derive(Debug, Default)]
 pub(super) struct Data {
     tables: Vec<TableInfo>,
-    /// Columns that no tool reads, each with its table.
+    /// What no tool reads: columns whose names look like secrets, and tables without any other column.
     left_out: Vec<String>,
-    /// What SQLite cannot read.
-    unreadable: Vec<String>,
 }
 
 /// A tool over one table.
@@ -37,32 +35,27 @@ struct TableTool<'a> {
 }
 
 impl Data {
-    pub(super) fn new(found: Vec<TableInfo>) -> Self {
-        let mut data = Self::default();
-        for mut table in found {
-            let name = table.name.clone();
-            let (secret, columns) = table.columns.into_iter().partition(|column| is_secret(column));
-            table.columns = columns;
+    pub(super) fn new(mut tables: Vec<TableInfo>) -> Self {
+        let mut left_out = Vec::new();
+        for table in &mut tables {
+            let secret = table.columns.extract_if(.., |column| is_secret(column));
+            left_out.extend(secret.map(|column| format!("{}.{column}", table.name)));
             table.row.retain(|(column, _)| !is_secret(column));
-            table.links.retain(|link| link.columns.iter().all(|column| !is_secret(column)));
-            data.left_out.extend(Vec::<String>::into_iter(secret).map(|column| format!("{name}.{column}")));
+            table.links.retain(|link| !link.columns.iter().any(|column| is_secret(column)));
             match table.columns.first() {
                 Some(first) if is_secret(&table.key) => table.key = first.clone(),
                 Some(_) => {}
-                None => data.unreadable.push(name),
+                None => left_out.push(table.name.clone()),
             }
-            data.tables.extend(Some(table).filter(|table| !table.columns.is_empty()));
         }
-        let pointed_at: BTreeSet<String> = data
-            .tables
-            .iter()
-            .flat_map(|table| table.links.iter().map(|link| link.table.to_lowercase()))
-            .collect();
-        let is_pointed_at = |table: &TableInfo| pointed_at.contains(&table.name.to_lowercase());
-        data.tables.sort_by_key(|table| {
-            (table.row.is_empty(), table.links.is_empty() && !is_pointed_at(table))
+        tables.retain(|table| !table.columns.is_empty());
+        let links: Vec<&TableLink> = tables.iter().flat_map(|table| &table.links).collect();
+        let pointed_at: BTreeSet<String> = links.iter().map(|link| link.table.to_lowercase()).collect();
+        tables.sort_by_key(|table| {
+            let is_alone = table.links.is_empty() && !pointed_at.contains(&table.name.to_lowercase());
+            (table.row.is_empty(), is_alone)
         });
-        data
+        Self { tables, left_out }
     }
 
     /// The table of the first work item: one with a row, and with the most links to others. Its key names a row by itself.
@@ -73,21 +66,17 @@ impl Data {
         };
         let is_own_key =
             |table: &TableInfo| !table.links.iter().any(|link| link.columns.contains(&table.key));
-        let named = self.tables.iter().filter(|table| table.value(&table.key).is_some_and(|it| !it.trim().is_empty()));
+        let has_key = |table: &&TableInfo| table.value(&table.key).is_some_and(|it| !it.trim().is_empty());
         // The first of several.
-        named.rev().max_by_key(|table| (is_own_key(table), links(table)))
+        let named = self.tables.iter().rev().filter(has_key);
+        named.max_by_key(|table| (is_own_key(table), links(table)))
     }
 
-    /// The tool that finds rows of a table, and its parameter.
-    pub(super) fn tool_of(&self, table: &TableInfo) -> Option<(String, String)> {
-        let tool = self.tools().into_iter().find(|tool| tool.of.is_none() && tool.table.name == table.name)?;
-        let parameter = tool.parameters.into_iter().next()?.1;
-        Some((tool.name, parameter))
-    }
-
-    /// The tool of any table, and its parameter.
-    pub(super) fn any_tool(&self) -> Option<(String, String)> {
-        self.tables.first().and_then(|table| self.tool_of(table))
+    /// The tool that finds rows of a table, and its parameter. `None`: of any table.
+    pub(super) fn tool_of(&self, table: Option<&TableInfo>) -> Option<(String, String)> {
+        let is_it = |tool: &TableTool<'_>| table.is_none_or(|table| tool.table.name == table.name);
+        let tool = self.tools().into_iter().find(|tool| tool.of.is_none() && is_it(tool))?;
+        Some((tool.name, tool.parameters.into_iter().next()?.1))
     }
 
     fn tools(&self) -> Vec<TableTool<'_>> {
@@ -111,15 +100,13 @@ impl Data {
     /// The entries of the domain file: the source, and its tools.
     pub(super) fn entries(&self, place: &str) -> String {
         let mut text = format!("[sources.data]\nkind = \"sqlite\"\nfile = {place}\n");
-        let mut comment = |about: &str, names: &[String]| {
-            if !names.is_empty() {
-                // A name may hold what would end the comment.
-                let names = names.join(", ").replace(|c: char| c.is_control(), " ");
-                text.push_str(&format!("# {about}: {names}\n"));
-            }
-        };
-        comment("No tool reads these columns, because their names look like secrets", &self.left_out);
-        comment("These have no tool, because there is nothing in them that SQLite can read", &self.unreadable);
+        if !self.left_out.is_empty() {
+            // A name may hold what would end the comment.
+            let names = self.left_out.join(", ").replace(|c: char| c.is_control(), " ");
+            text.push_str(&format!(
+                "# No tool reads these: they look like secrets, or cannot be read: {names}\n"
+            ));
+        }
         for (at, tool) in self.tools().iter().enumerate() {
             if at == MAX_TOOLS {
                 text.push_str(&format!(
@@ -135,50 +122,42 @@ impl Data {
 
 impl TableTool<'_> {
     fn entry(&self, is_on: bool, text: &mut String) {
-        let TableInfo { name: table, columns, .. } = self.table;
-        let condition = |(column, parameter): &(&str, String)| match self.table.typed.iter().any(|it| it == column) {
-            true => format!("{} = trim(:{parameter})", quoted(column)),
-            false => format!("CAST({} AS TEXT) = trim(:{parameter})", quoted(column)),
+        let Self { table, name, parameters, of } = self;
+        let TableInfo { name: rows, columns, typed, .. } = table;
+        let condition = |(column, parameter): &(&str, String)| {
+            let column = quoted(column);
+            // A text is converted to the declared type of the column that it is compared with.
+            let is_typed = typed.iter().any(|it| quoted(it) == column);
+            let column = if is_typed { column } else { format!("CAST({column} AS TEXT)") };
+            format!("{column} = trim(:{parameter})")
         };
-        let conditions: Vec<String> = self.parameters.iter().map(condition).collect();
+        let conditions: Vec<String> = parameters.iter().map(condition).collect();
         let selected: Vec<String> = columns.iter().map(|column| quoted(column)).collect();
-        let query = format!(
-            "SELECT {}\nFROM {}\nWHERE {}\nLIMIT 50",
-            selected.join(", "),
-            quoted(table),
-            conditions.join(" AND ")
-        );
-        let by: Vec<&str> = self.parameters.iter().map(|(column, _)| *column).collect();
-        let by = by.join(" and ");
-        let mut named = columns.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-        if let Some(more @ 1..) = columns.len().checked_sub(MAX_NAMED) {
-            named.push_str(&format!(" and {more} more"));
-        }
-        let (described, when) = match self.of {
-            None => (format!("Fetch a row of {table} by {by}: {named}"), format!("The {by} of {table} is known")),
+        let (selected, conditions) = (selected.join(", "), conditions.join(" AND "));
+        let query = format!("SELECT {selected}\nFROM {}\nWHERE {conditions}\nLIMIT 50", quoted(rows));
+        let by: Vec<&str> = parameters.iter().map(|(column, _)| *column).collect();
+        let (by, named) = (by.join(" and "), columns.get(..MAX_NAMED).unwrap_or(columns).join(", "));
+        let (described, when) = match of {
+            None => (format!("Fetch a row of {rows} by {by}"), format!("The {by} of {rows} is known")),
             Some(of) => (
-                format!("Fetch the rows of {table} that belong to one of {of}, by {by}: {named}"),
-                format!("The {table} of one of {of} are needed"),
+                format!("Fetch the rows of {rows} that belong to one of {of}, by {by}"),
+                format!("The {rows} of one of {of} are needed"),
             ),
         };
-        let name = &self.name;
-        text.push_str(&format!("\n[tools.{name}]\n"));
-        if !is_on {
-            text.push_str("enabled = false\n");
-        }
+        let enabled = if is_on { "" } else { "enabled = false\n" };
+        let (title, when, query) = (toml(rows), toml(&when), toml(&query));
+        let described = toml(&format!("{described}: {named}"));
         text.push_str(&format!(
-            "kind = \"sql\"\nsource = \"data\"\neffect = \"read\"\ndescription = {}\nwhen = {}\nquery = {}\n",
-            toml(&described),
-            toml(&when),
-            toml(&query),
+            "\n[tools.{name}]\n{enabled}kind = \"sql\"\nsource = \"data\"\neffect = \"read\"\ntitle = {title}\n\
+             description = {described}\nwhen = {when}\nquery = {query}\n",
         ));
-        for (column, parameter) in &self.parameters {
+        for (column, parameter) in parameters {
             let described = toml(&format!("The {column} to look for"));
-            text.push_str(&format!("\n[tools.{name}.parameters.{parameter}]\ndescription = {described}\n"));
-            if let Some(example) = self.table.value(column).filter(|it| !it.trim().is_empty()) {
-                text.push_str(&format!("examples = [{}]\n", toml(example.trim())));
-            }
-            text.push_str("required = true\nmin_length = 1\n");
+            let example = table.value(column).map(str::trim).filter(|it| !it.is_empty());
+            let examples = example.map_or_else(String::new, |it| format!("examples = [{}]\n", toml(it)));
+            text.push_str(&format!(
+                "\n[tools.{name}.parameters.{parameter}]\ndescription = {described}\n{examples}required = true\nmin_length = 1\n"
+            ));
         }
     }
 }
@@ -192,15 +171,18 @@ fn parameters<'a>(columns: impl IntoIterator<Item = &'a String>) -> Vec<(&'a str
 
 /// Whether the name of a column says that it holds a secret.
 fn is_secret(column: &str) -> bool {
-    let plain: String = column.to_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
-    let is_word = |secret: &str| column.to_lowercase().split(|c: char| !c.is_ascii_alphanumeric()).any(|it| it == secret);
-    SECRETS.iter().any(|secret| if secret.len() > 4 { plain.contains(secret) } else { is_word(secret) })
+    let lower = column.to_lowercase();
+    let words: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    let plain = words.concat();
+    SECRETS.split(' ').any(|it| words.contains(&it) || it.len() > 4 && plain.contains(it))
 }
 
 /// A name as a tool or a parameter may have it.
 pub(super) fn identifier(name: &str) -> String {
-    let name = name.to_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
-    let name: String = name.trim_matches('_').chars().take(MAX_NAME_CHARS).collect();
+    let lower = name.to_lowercase();
+    let words: Vec<&str> =
+        lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let name: String = words.join("_").chars().take(MAX_NAME_CHARS).collect();
     match name.trim_end_matches('_') {
         "" => "value".to_owned(),
         name if name.starts_with(|c: char| c.is_ascii_digit()) => format!("n{name}"),

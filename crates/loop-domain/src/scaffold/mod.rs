@@ -135,7 +135,8 @@ impl Scaffold {
     }
 
     fn given(&self) -> Result<Given, DomainError> {
-        let wrong = |option: &str, message: String| DomainError::Option { option: option.to_owned(), message };
+        let wrong =
+            |option: &str, message: String| DomainError::Option { option: option.to_owned(), message };
         for (option, text) in [("--name", &self.name), ("--kind", &self.kind), ("--goal", &self.goal)] {
             if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
                 return Err(wrong(option, "it is empty; write a word, or leave it out".to_owned()));
@@ -196,18 +197,31 @@ impl Scaffold {
         for (name, text) in parts.samples() {
             write(name, text)?;
         }
-        if let Some(schema) = &first.schema {
-            write("value.schema.json", schema)?;
+        if self.template == Template::Extract && self.has_own() {
+            write("value.schema.json", &first.schema())?;
         }
-        write("evals/first.json", &first.case())?;
+        write("evals/first.json", &first.case(self))?;
         write(&first.file, &first.text)?;
         Ok(Scaffolded { item: folder.join(&first.file), files })
     }
 
     /// The word for a work item.
     fn kind(&self) -> &str {
-        let own = if self.database.is_some() && self.template == Template::Support { "record" } else { self.template.kind() };
+        let own = if self.database.is_some() && self.template == Template::Support {
+            "record"
+        } else {
+            self.template.kind()
+        };
         self.kind.as_deref().unwrap_or(own)
+    }
+
+    /// Whether its runs write a report on a row or a document, and not the answer to a person.
+    fn reports(&self) -> bool {
+        match self.template {
+            Template::Support => self.has_own(),
+            Template::Documents => self.database.is_some(),
+            Template::Agent | Template::Turn | Template::Step | Template::Extract => false,
+        }
     }
 
     /// Whether data is given, so that no sample belongs into the domain.
@@ -225,9 +239,7 @@ fn is_free(folder: &Path) -> Result<(), DomainError> {
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
             Err(DomainError::Taken { path: folder.to_owned() })
         }
-        Err(error) => {
-            Err(DomainError::Unwritable { path: folder.to_owned(), message: error.to_string() })
-        }
+        Err(error) => Err(DomainError::Unwritable { path: folder.to_owned(), message: error.to_string() }),
     }
 }
 

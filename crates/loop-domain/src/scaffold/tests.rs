@@ -60,7 +60,7 @@ fn given_data_is_used_in_place_of_the_samples() {
     let files = given.write(&folder).unwrap().files;
     let names: Vec<_> =
         files.iter().map(|file| file.strip_prefix(&folder).unwrap().to_str().unwrap()).collect();
-    let item = "items/order-lines-it-s--1.json";
+    let item = "items/order-lines-it-s-1.json";
     assert_eq!(names, ["loopgate.toml", "domain.schema.json", ".gitignore", "evals/first.json", item]);
     let item = fs::read_to_string(folder.join(item)).unwrap();
     assert!(item.contains("\"2nd\": \"x\""), "{item}");
@@ -71,7 +71,7 @@ fn given_data_is_used_in_place_of_the_samples() {
     let text = fs::read_to_string(folder.join("loopgate.toml")).unwrap();
     assert!(text.starts_with("#:schema ./domain.schema.json\n"), "{text}");
     assert!(text.contains("folder = '../our \"documents\"'"), "{text}");
-    assert!(text.contains("secrets: order_lines.API key, order_lines.passwordHash\n"), "{text}");
+    assert!(text.contains("cannot be read: order_lines.API key, order_lines.passwordHash\n"), "{text}");
     assert!(text.contains("SELECT \"a\", \"key_word\"\n"), "{text}");
     let moved = place.path().join("moved");
     fs::create_dir(&moved).unwrap();
@@ -92,7 +92,8 @@ fn a_foreign_key_is_a_tool_and_tools_beyond_the_most_are_off() {
                       CREATE TABLE pairs (a INT, b INT, PRIMARY KEY (a, b)) WITHOUT ROWID;
                       INSERT INTO policies VALUES ('P-7', 'Ada'); INSERT INTO claims VALUES ('C-9', 'P-7', 1, 2);"
         .to_owned();
-    (0..30).for_each(|nth| tables.push_str(&format!("CREATE TABLE \"zz {nth:02}\" (id INTEGER PRIMARY KEY);")));
+    (0..30)
+        .for_each(|nth| tables.push_str(&format!("CREATE TABLE \"zz {nth:02}\" (id INTEGER PRIMARY KEY);")));
     let given = Scaffold { database: Some(database(place.path(), &tables)), ..scaffold(Template::Agent) };
     let folder = place.path().join("desk");
     let made = given.write(&folder).unwrap();

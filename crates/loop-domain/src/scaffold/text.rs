@@ -27,6 +27,9 @@ impl Parts<'_> {
         if self.scaffold.template.has_database() && !self.scaffold.has_own() {
             samples.push(("customers.sql", include_str!("samples/customers.sql")));
         }
+        if self.scaffold.template == Template::Extract && !self.scaffold.has_own() {
+            samples.push(("value.schema.json", include_str!("samples/value.schema.json")));
+        }
         samples
     }
 
@@ -38,11 +41,12 @@ impl Parts<'_> {
     pub(super) fn domain_file(&self) -> String {
         let Scaffold { template, goal, .. } = self.scaffold;
         let is_own = self.scaffold.has_own();
-        let source = match (self.has_documents(), self.database.is_some() || template.has_database() && !is_own) {
-            (true, true) => "records and documents",
-            (true, false) => "documents",
-            (false, _) => "records",
-        };
+        let source =
+            match (self.has_documents(), self.database.is_some() || template.has_database() && !is_own) {
+                (true, true) => "records and documents",
+                (true, false) => "documents",
+                (false, _) => "records",
+            };
         let kind = self.scaffold.kind();
         let goal = goal.clone().unwrap_or_else(|| default_goal(*template, kind, source, is_own));
         let mut text = include_str!("parts/head.toml").to_owned();
@@ -51,7 +55,9 @@ impl Parts<'_> {
         };
         put(&format!("version = 1\nname = {}\ngoal = {}\n", toml(&self.name), toml(&goal)));
         let protocol = match template {
-            Template::Support if is_own => include_str!("parts/report.toml"),
+            Template::Support | Template::Documents if self.scaffold.reports() => {
+                include_str!("parts/report.toml")
+            }
             Template::Support => include_str!("parts/support.toml"),
             Template::Documents => include_str!("parts/documents.toml"),
             Template::Agent => "[protocol]\ntype = \"conversation\"\n\n[item]\nkind = KIND\n",
@@ -81,7 +87,11 @@ impl Parts<'_> {
 
 /// A place as TOML writes it, with a word where it is not relative.
 fn place(path: &Path) -> String {
-    let why = if path.is_absolute() { " # Absolute: the domain folder has only the root in common with it." } else { "" };
+    let why = if path.is_absolute() {
+        " # Absolute: the domain folder has only the root in common with it."
+    } else {
+        ""
+    };
     format!("{}{why}", toml(&path.to_string_lossy()))
 }
 

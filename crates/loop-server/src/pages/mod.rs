@@ -7,9 +7,9 @@
 mod approve;
 mod backtest;
 mod compare;
+mod report;
 #[cfg(feature = "http")]
 mod routes;
-mod report;
 mod run;
 mod runs;
 mod shell;
@@ -19,9 +19,9 @@ mod text;
 pub use approve::{ApproveForm, ApprovePage, Notice, approve};
 pub use backtest::backtest;
 pub use compare::{ComparePage, compare};
+pub use report::report;
 #[cfg(feature = "http")]
 pub use routes::{FindPrompts, PageSource, router};
-pub use report::{ReportPart, report};
 pub use run::{OneRunPage, OneRunView, run};
 pub use runs::{RUNS_PER_PAGE, RunsFilter, RunsPage, runs};
 pub use shell::{PagePlace, SCRIPT, SERVER_POLICY, STYLE};

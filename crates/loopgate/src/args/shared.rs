@@ -64,23 +64,16 @@ pub(crate) fn behind_the_command(program: &Command, words: impl Iterator<Item = 
 }
 
 /// An error about a command that there is not, with the commands that there are where no name is similar.
-pub(crate) fn with_commands(
-    mut error: clap::Error,
-    program: &Command,
-    words: impl Iterator<Item = OsString>,
-) -> clap::Error {
-    if error.kind() != ErrorKind::InvalidSubcommand || error.get(ContextKind::SuggestedSubcommand).is_some() {
-        return error;
-    }
-    let (mut command, mut path) = (program, program.get_name().to_owned());
-    for word in words {
-        let Some(below) = command.find_subcommand(&word) else { break };
-        path.push_str(&format!(" {}", below.get_name()));
+pub(crate) fn with_commands(mut error: clap::Error, program: &Command, words: &[OsString]) -> clap::Error {
+    let mut command = program;
+    while let Some(below) = words.iter().find_map(|word| command.find_subcommand(word)) {
         command = below;
     }
-    let commands = command.get_subcommands().filter(|below| !below.is_hide_set());
-    let commands: Vec<String> = commands.map(|below| format!("{path} {}", below.get_name())).collect();
-    let tip = format!("the commands here are: {}", commands.join(", "));
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    let is_similar = error.get(ContextKind::SuggestedSubcommand).is_some();
+    if error.kind() == ErrorKind::InvalidSubcommand && !is_similar && command.get_name() != program.get_name() {
+        let names = command.get_subcommands().map(|it| format!("`{} {}`", command.get_name(), it.get_name()));
+        let tip = format!("there is {}", names.collect::<Vec<_>>().join(", "));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
     error
 }

@@ -42,7 +42,11 @@ fn in_words(plan: &Plan, mode: CostMode) -> String {
 fn at_most(text: &mut String, at_most: &AtMost) {
     let AtMost { tokens, tokens_over_limit, cost_pico_usd, cost_over_limit_pico_usd, .. } = at_most;
     row(text, "");
-    row(text, "It uses at most:");
+    let has_worst = *cost_over_limit_pico_usd > 0 || *tokens_over_limit > 0;
+    row(
+        text,
+        if has_worst { "It uses at most, except for the worst case below:" } else { "It uses at most:" },
+    );
     let mut line = |name: &str, value: &str| row(text, &format!("  {name:<18} {value}"));
     line("passes", &at_most.passes.to_string());
     line("model calls", &at_most.model_calls.to_string());
@@ -73,18 +77,19 @@ fn worst(text: &mut String, at_most: &AtMost, mode: CostMode) {
     let cost = cost_pico_usd.filter(|_| *cost_over_limit_pico_usd > 0).map(|cost| PicoUsd(cost).to_string());
     let tokens = (*tokens_over_limit > 0).then(|| format!("{} tokens", grouped(*tokens)));
     let amounts: Vec<String> = cost.into_iter().chain(tokens).collect();
-    if amounts.is_empty() {
-        return;
-    }
     let checked = match mode {
-        CostMode::After => "the limit is checked after each call",
-        CostMode::Estimated | CostMode::Strict => "no call begins whose estimate does not fit",
+        CostMode::After => "checks the limit once a call is billed",
+        CostMode::Estimated | CostMode::Strict => "begins no call whose estimate does not fit",
     };
-    row(text, "");
-    row(text, &format!("Worst case: {}. In the cost mode `{}`", amounts.join(", "), mode.name()));
-    row(text, &format!("{checked}. The worst case is that the last calls in flight are"));
-    row(text, "billed for all that their models can take, and not for what was estimated.");
-    row(text, "`limits.cost_mode = \"strict\"` excludes it; small budgets then refuse more calls.");
+    if !amounts.is_empty() {
+        text.push_str(&format!(
+            "\nWorst case: {}, if every call that is in flight when the\nlimit is reached is billed for the whole context of \
+             its model.\nThe cost mode `{}` {checked}, and a bill\ncan be higher. `limits.cost_mode=strict` excludes \
+             this case.\n",
+            amounts.join(" and "),
+            mode.name(),
+        ));
+    }
 }
 
 fn binds(text: &mut String, plan: &Plan) {

@@ -12,39 +12,21 @@ use crate::output::{Failure, stream};
 )]
 pub(crate) struct SchemaArgs {
     /// What it describes: `domain` for a loopgate.toml, `case` for a case of `eval`, the others for what commands print
-    #[arg(value_parser = one_of(SCHEMAS), default_value = "domain", hide_default_value = true)]
+    #[arg(value_name = "NAME", value_parser = one_of(SCHEMAS), default_value = "domain", hide_default_value = true)]
     of: &'static str,
 }
 
-/// A schema as it is committed below `docs/schema`; tests of the crates compare each with what its code makes.
+/// The schemas as they are committed below `docs/schema`; tests of the crates compare each with what its code makes.
 macro_rules! schemas {
-    ($($name:literal),*) => {
+    ($($name:literal)*) => {
         [$(($name, "", include_str!(concat!("../../../../docs/schema/", $name, ".schema.json")))),*]
     };
 }
 
-const SCHEMAS: [(&str, &str, &str); 20] = schemas![
-    "domain",
-    "case",
-    "audit",
-    "backtest",
-    "batch-line",
-    "calibration",
-    "diff",
-    "eval",
-    "hook",
-    "journal-stats",
-    "outcome",
-    "plan",
-    "prices",
-    "recording",
-    "replay",
-    "report",
-    "runs",
-    "tools-lock",
-    "verify",
-    "why"
-];
+const SCHEMAS: [(&str, &str, &str); 20] = schemas! {
+    "domain" "case" "audit" "backtest" "batch-line" "calibration" "diff" "eval" "hook" "journal-stats"
+    "outcome" "plan" "prices" "recording" "replay" "report" "runs" "tools-lock" "verify" "why"
+};
 
 pub(crate) fn schema(args: &SchemaArgs) -> Result<ExitCode, Failure> {
     stream::print(args.of);

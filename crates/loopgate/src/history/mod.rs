@@ -11,4 +11,4 @@ pub(crate) use backtest::{BacktestArgs, backtest};
 pub(crate) use fork::{ForkArgs, RetryArgs, fork, retry};
 pub(crate) use journal::{JournalCommand, journal};
 pub(crate) use replay::{ReplayArgs, replay};
-pub(crate) use verify::{VerifyArgs, in_words_of, verify};
+pub(crate) use verify::{VerifyArgs, verify};

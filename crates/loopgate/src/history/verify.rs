@@ -81,13 +81,6 @@ fn in_words(audit: &JournalAudit) -> String {
     text
 }
 
-/// What was found in one run.
-pub(crate) fn in_words_of(audit: &RunAudit) -> String {
-    let mut text = String::new();
-    of_run(&mut text, audit);
-    text
-}
-
 fn of_run(text: &mut String, audit: &RunAudit) {
     let RunAudit { run, entries, stop, findings, more, .. } = audit;
     let stop = stop.as_deref().unwrap_or("not ended");

@@ -134,7 +134,8 @@ async fn call(domain: &Domain, args: CallArgs) -> Result<ExitCode, Failure> {
         let summary = secrets.mask(&observation.summary);
         stream::note(format!("{}: {summary}", observation.status.name()));
         if domain.registry.resolve(&args.name).is_none() {
-            let names: Vec<String> = domain.registry.specs().iter().map(|tool| tool.name.to_string()).collect();
+            let names: Vec<String> =
+                domain.registry.specs().iter().map(|tool| tool.name.to_string()).collect();
             stream::note(format!("the tools of the domain are {}", names.join(", ")));
         }
     }

@@ -7,7 +7,7 @@ use super::Database;
 use crate::connectors::error::{ConnectorError, one_line};
 
 /// A table or view of a database.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableInfo {
     /// Its name.
     pub name: String,
@@ -61,17 +61,11 @@ impl Database {
         let mut tables = Vec::new();
         for name in names {
             match read_table(&connection, &name) {
-                Ok(table) => tables.extend(table),
-                // The statement, and not the file: a view of what is gone, a module that is not there.
-                Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => tables.push(TableInfo {
-                    name,
-                    columns: Vec::new(),
-                    key: String::new(),
-                    typed: Vec::new(),
-                    links: Vec::new(),
-                    row: Vec::new(),
-                }),
-                Err(error) => return Err(error),
+                // The statement fails, and not the file: a view of what is gone, a module that is not there.
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => {
+                    tables.push(TableInfo { name, ..TableInfo::default() });
+                }
+                read => tables.extend(read?),
             }
         }
         Ok(tables)
@@ -91,9 +85,8 @@ fn read_table(connection: &Connection, name: &str) -> rusqlite::Result<Option<Ta
     };
     let Some((key, ..)) = key else { return Ok(None) };
     // SQLite counts them from the last one.
-    let mut of_links = connection.prepare(
-        "SELECT id, \"table\", \"from\" FROM pragma_foreign_key_list(?1) ORDER BY id DESC, seq",
-    )?;
+    let mut of_links = connection
+        .prepare("SELECT id, \"table\", \"from\" FROM pragma_foreign_key_list(?1) ORDER BY id DESC, seq")?;
     let of_links = of_links.query_map([name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     let of_links = of_links.collect::<rusqlite::Result<Vec<(i64, String, String)>>>()?;
     let links = of_links.chunk_by(|a, b| a.0 == b.0).filter_map(|link| {
@@ -105,12 +98,13 @@ fn read_table(connection: &Connection, name: &str) -> rusqlite::Result<Option<Ta
     let mut row = Vec::new();
     if let Some(found) = rows.next()? {
         for (column, ..) in &columns {
-            match found.get_ref(column.as_str())? {
-                ValueRef::Integer(number) => row.push((column.clone(), number.to_string())),
-                ValueRef::Real(number) => row.push((column.clone(), number.to_string())),
-                ValueRef::Text(text) => row.push((column.clone(), String::from_utf8_lossy(text).into_owned())),
-                ValueRef::Null | ValueRef::Blob(_) => {}
-            }
+            let value = match found.get_ref(column.as_str())? {
+                ValueRef::Integer(number) => number.to_string(),
+                ValueRef::Real(number) => format!("{number:?}"),
+                ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+                ValueRef::Null | ValueRef::Blob(_) => continue,
+            };
+            row.push((column.clone(), value));
         }
     }
     let typed = columns.iter().filter(|(.., declared)| !declared.is_empty());
@@ -143,7 +137,7 @@ mod tests {
                     CREATE TABLE \"both\" (a INTEGER, b, PRIMARY KEY (a, b)) WITHOUT ROWID;
                     CREATE TABLE lines (number TEXT REFERENCES orders, a INTEGER, b, FOREIGN KEY (a, b) REFERENCES \"both\");
                     CREATE VIEW seen AS SELECT day FROM orders;
-                    CREATE VIEW gone AS SELECT x FROM nothing;
+                    CREATE VIEW gone AS SELECT x FROM missing;
                     CREATE VIRTUAL TABLE words USING fts5(text);";
         std::fs::write(&script, text).unwrap();
         let tables = Database::made_from(&script, folder.path()).unwrap().tables().unwrap();
@@ -165,7 +159,10 @@ mod tests {
             table: table.to_owned(),
         };
         assert_eq!(tables[2].links, [link(&["number"], "orders"), link(&["a", "b"], "both")]);
-        assert_eq!((tables[0].typed.as_slice(), tables[3].value("odd \"name")), (&["a".to_owned()][..], Some("1.5")));
+        assert_eq!(
+            (tables[0].typed.as_slice(), tables[3].value("odd \"name")),
+            (&["a".to_owned()][..], Some("1.5"))
+        );
         assert_eq!(
             tables.iter().find(|it| it.name == "orders").unwrap().columns.last().unwrap(),
             "odd \"name"
