@@ -156,7 +156,7 @@ pub(crate) enum Command {
     Show(look::ShowArgs),
     /// Explain why a run stopped, what would have continued it, and how to continue
     Why(look::WhyArgs),
-    /// Report on a run for an auditor: cost, reason, effects, approvals, policy, whether it is whole
+    /// Report on a run for an auditor: cost, reason, effects, approvals, policy
     Report(look::ReportCommandArgs),
     /// Compare two runs: settings, decisions, document, evidence, cost, stop
     Diff(look::DiffArgs),

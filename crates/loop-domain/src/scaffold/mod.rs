@@ -57,7 +57,7 @@ impl Template {
             Self::Support => "a document about a ticket, from a database and from documents",
             Self::Documents => "an answer to a question, from documents",
             Self::Agent => "a conversation with tools",
-            Self::Turn => "a chat: each turn is a run, its calls run in parallel, and repeats are cut off",
+            Self::Turn => "a chat whose turns are runs of their own, with limits against repeats",
             Self::Step => "one action a step, each checked before it runs; what is denied ends the run",
             Self::Extract => "a value that fits a schema, from a message",
         }

@@ -90,7 +90,7 @@ fn a_foreign_key_is_a_tool_and_tools_beyond_the_most_are_off() {
                       CREATE TABLE claims (no TEXT PRIMARY KEY, policy TEXT REFERENCES policies, a INT, b INT,
                                            FOREIGN KEY (a, b) REFERENCES pairs (a, b));
                       CREATE TABLE pairs (a INT, b INT, PRIMARY KEY (a, b)) WITHOUT ROWID;
-                      INSERT INTO policies VALUES ('P-7', 'Ada'); INSERT INTO claims VALUES ('C-9', 'P-7', 1, 2);"
+                      INSERT INTO policies VALUES ('P-7', 'Ada'); INSERT INTO claims VALUES ('C-9', 'P-7', NULL, NULL);"
         .to_owned();
     (0..30)
         .for_each(|nth| tables.push_str(&format!("CREATE TABLE \"zz {nth:02}\" (id INTEGER PRIMARY KEY);")));
