@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::types::{Cost, RunId, Tier, Usage};
+use loop_core::types::{Approver, Cost, RunId, Tier, Usage};
 use loop_core::{Note, Run};
 use loop_runtime::journal::{Recorded, replay};
 use loop_runtime::people::{ApproverReport, PeopleReport, PersonRequestRecord};
@@ -168,10 +168,9 @@ fn effects(state: &Run, manifest: &str) -> Vec<ReportEntry> {
 
 fn approvals(state: &Run, people: &PeopleReport, time: fn(u64) -> String) -> Vec<ReportEntry> {
     let by = |by: &ApproverReport| {
-        let account = if by.account.is_empty() { "an account that was not checked" } else { &by.account };
-        let claim =
-            by.unverified_claim.iter().map(|claim| format!(", who claims to be {claim} (not checked)"));
-        format!("by {account} {}{} at {} UTC", by.user, claim.collect::<String>(), time(by.unix_ms))
+        let (account, user) = (by.account.as_str().into(), by.user.as_str().into());
+        let by_whom = Approver { account, user, claim: by.unverified_claim.as_deref().map(Into::into) };
+        format!("by {by_whom} at {} UTC", time(by.unix_ms))
     };
     let request = |it: &PersonRequestRecord| {
         let action = state.actions().iter().find(|action| action.key.to_string() == it.action);

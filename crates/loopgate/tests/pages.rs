@@ -108,7 +108,10 @@ fn the_report_of_a_run_answers_an_auditor_on_one_page() {
     let run = shell.run(&["runs"]).out.split_whitespace().next().unwrap().to_owned();
     let waiting = shell.run(&["report", "last"]);
     assert_eq!(waiting.code, 0, "{}", waiting.err);
-    has(&waiting.out, &["it has not ended", "update_user: not answered", "update_user (write_idempotent): did not run"]);
+    has(
+        &waiting.out,
+        &["it has not ended", "update_user: not answered", "update_user (write_idempotent): did not run"],
+    );
     let binding = waiting.out.split_once("binding ").unwrap().1.lines().next().unwrap();
     // It is the one that the approver is shown.
     assert!(shell.run(&["pending"]).out.contains(&format!("--binding {}", &binding[..12])));
@@ -117,13 +120,16 @@ fn the_report_of_a_run_answers_an_auditor_on_one_page() {
     let printed = shell.run(&["report", &run[..16]]);
     assert_eq!(printed.code, 0, "{}", printed.err);
     let json = shell.json(&["report", "last", "--json"]);
-    assert_eq!((&json["verify"]["ok"], &json["outcome"]["stop"]["reason"]), (&true.into(), &"completed".into()));
+    assert_eq!(
+        (&json["verify"]["ok"], &json["outcome"]["stop"]["reason"]),
+        (&true.into(), &"completed".into())
+    );
     let parts = [
         "Why it stopped:\n  completed (answered)",
         "base offline offline-1: $0.000000, ",
         "1/action-0 update_user (write_idempotent): ok\n    target: source crm: crm.sql\n",
         "1/action-0 update_user: approved at ",
-        "by an account that was not checked",
+        "by an unverified account at ",
         &format!("binding {binding}"),
         "\"id\":42",
         "E1 update_user: ok",
@@ -133,10 +139,7 @@ fn the_report_of_a_run_answers_an_auditor_on_one_page() {
     let page = shell.state.path().join("report.html");
     let wrote = shell.run(&["report", "last", "--html", page.to_str().unwrap()]);
     assert_eq!((wrote.code, wrote.out.as_str()), (0, ""), "{}", wrote.err);
-    has(
-        &text_of(&page),
-        &["<script>alert(1)</script>[U+202E]", "Who approved what", binding, "update_user"],
-    );
+    has(&text_of(&page), &["<script>alert(1)</script>[U+202E]", "Who approved what", binding, "update_user"]);
 }
 
 #[test]

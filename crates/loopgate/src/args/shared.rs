@@ -70,7 +70,8 @@ pub(crate) fn with_commands(mut error: clap::Error, program: &Command, words: &[
         command = below;
     }
     let is_similar = error.get(ContextKind::SuggestedSubcommand).is_some();
-    if error.kind() == ErrorKind::InvalidSubcommand && !is_similar && command.get_name() != program.get_name() {
+    if error.kind() == ErrorKind::InvalidSubcommand && !is_similar && command.get_name() != program.get_name()
+    {
         let names = command.get_subcommands().map(|it| format!("`{} {}`", command.get_name(), it.get_name()));
         let tip = format!("there is {}", names.collect::<Vec<_>>().join(", "));
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
