@@ -128,9 +128,9 @@ impl FirstItem {
             Template::Documents => &["Answer"],
             Template::Agent | Template::Turn | Template::Step | Template::Extract => &[],
         };
-        let (mut replies, mut expected) = (Vec::new(), json!({ "class": "answered" }));
+        let mut replies = Vec::new();
+        let tools: Vec<&String> = self.call.iter().map(|(tool, _)| tool).collect();
         if let Some((tool, parameters)) = &self.call {
-            expected["required_tools"] = json!([tool]);
             replies.push(if headings.is_empty() {
                 json!({ "calls": [{ "name": tool, "arguments": parameters }] })
             } else {
@@ -154,7 +154,7 @@ impl FirstItem {
             "domain": "..",
             "item": format!("../{}", self.file),
             "replies": replies,
-            "expected": expected,
+            "expected": { "class": "answered", "required_tools": tools },
         });
         format!("{case:#}\n")
     }
