@@ -9,6 +9,7 @@
 //! | what did the model read? | [`sent`] |
 //! | how do two runs differ? | [`diff`] |
 //! | what would it have done under other limits? | [`backtest`] |
+//! | what has an auditor to know of it? | [`RunReport`] |
 //! | which runs are there? | [`listed`] |
 
 pub mod audit;
@@ -18,10 +19,12 @@ mod forecast;
 pub mod listed;
 mod plan;
 pub mod replay;
+pub mod report;
 pub mod sent;
 pub mod why;
 
 pub use forecast::{Bound, Forecast};
 pub use plan::{AtMost, PLAN_VERSION, PassesThatFit, Plan};
 pub use replay::{Replay, ReplayDepth};
+pub use report::RunReport;
 pub use why::Why;

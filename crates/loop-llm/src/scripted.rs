@@ -88,6 +88,7 @@ pub enum ScriptError {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with `version` and `replies`")]
 struct Version {
     version: u32,
 }

@@ -102,7 +102,7 @@ pub mod tools {
     pub use loop_core::spec::ToolPolicy;
     pub use loop_core::types::Effect;
     pub use loop_prompts::markdown_of;
-    pub use loop_tools::{Registry, ToolContext, ToolDeclaration, ToolResult, files};
+    pub use loop_tools::{Registry, ToolContext, ToolDeclaration, ToolResult, connects_to, files};
 }
 
 /// The models of a loop: by name or of your own, over HTTP or without a network, with what is known of them.

@@ -9,7 +9,7 @@ use loop_core::run::{Phase, StopMode};
 use loop_core::spec::Setting;
 use loop_core::types::Status;
 use loop_core::{EventKind, Note, Run, RunSpec};
-use loop_inspect::Plan;
+use loop_inspect::{Plan, RunReport};
 use loop_inspect::audit::JournalAudit;
 use loop_inspect::diff::RunDiff;
 use loop_inspect::listed::{ListedRuns, StatsReport};
@@ -152,6 +152,7 @@ fn the_schemas_are_those_of_the_types() {
         ("verify", schemars::schema_for!(JournalAudit)),
         ("diff", schemars::schema_for!(RunDiff)),
         ("plan", schemars::schema_for!(Plan)),
+        ("report", schemars::schema_for!(RunReport)),
         ("engine-status", schemars::schema_for!(loop_runtime::engine::EngineStatus)),
         ("replay", schemars::schema_for!(Replay)),
         ("batch-line", schemars::schema_for!(BatchLine)),

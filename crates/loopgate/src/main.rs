@@ -41,10 +41,12 @@ fn main() -> ExitCode {
             Command::Chat(chat) => start::chat(*chat).await,
             Command::Show(show) => look::show(show).await,
             Command::Why(args) => look::why(args).await,
+            Command::Report(args) => look::report(args).await,
             Command::Replay(args) => history::replay(*args).await,
             Command::Verify(args) => history::verify(args).await,
             Command::Diff(args) => look::diff(args).await,
             Command::Plan(args) => check::plan(&args),
+            Command::Schema(args) => check::schema(&args),
             Command::Backtest(args) => history::backtest(*args).await,
             Command::Runs(args) => look::runs(*args).await,
             Command::Journal(command) => history::journal(command).await,
@@ -114,16 +116,20 @@ impl Args {
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let command = Self::grouped();
         let words = args::behind_the_command(&command, std::env::args_os());
-        Self::from_arg_matches(&command.try_get_matches_from(words)?)
+        let matches = command
+            .clone()
+            .try_get_matches_from(&words)
+            .map_err(|error| args::with_commands(error, &command, &words))?;
+        Self::from_arg_matches(&matches)
     }
 }
 
 /// The commands by what a person wants.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Start", &["init", "doctor", "run", "chat", "resume"]),
-    ("Look", &["runs", "show", "why", "diff", "view"]),
+    ("Look", &["runs", "show", "why", "report", "diff", "view"]),
     ("Decide", &["pending", "approve", "deny", "answer", "tell", "stop"]),
-    ("Check", &["domain", "policy", "plan", "eval", "redteam"]),
+    ("Check", &["domain", "policy", "plan", "schema", "eval", "redteam"]),
     ("History", &["replay", "verify", "backtest", "fork", "retry", "journal"]),
     ("Serve", &["serve", "mcp", "mock", "engine", "tools", "model"]),
 ];
@@ -150,6 +156,8 @@ pub(crate) enum Command {
     Show(look::ShowArgs),
     /// Explain why a run stopped, what would have continued it, and how to continue
     Why(look::WhyArgs),
+    /// Report on a run for an auditor: cost, reason, effects, approvals, policy
+    Report(look::ReportCommandArgs),
     /// Compare two runs: settings, decisions, document, evidence, cost, stop
     Diff(look::DiffArgs),
     /// Look at the runs of a journal in a browser, on this machine
@@ -174,6 +182,8 @@ pub(crate) enum Command {
     Policy(check::PolicyCommand),
     /// Print what a run may use at most, and which limit can bind first
     Plan(check::PlanArgs),
+    /// Print a JSON Schema, by default that of loopgate.toml for your editor
+    Schema(check::SchemaArgs),
     /// Run eval cases and compare the results with expectations
     Eval(Box<check::EvalArgs>),
     /// Attack a domain with injected texts and with models that obey them

@@ -187,6 +187,56 @@ fn tools_are_listed_and_called_by_hand() {
 }
 
 #[test]
+fn a_wrong_use_names_what_there_is_and_no_type_of_the_program() {
+    let shell = Shell::new();
+    for (args, says) in [
+        (&["domain", "examples/crm"][..], "tip: there is `domain check`"),
+        (&["journal", "delete"], "`journal stats`, `journal prune`, `journal export`, `journal import`"),
+        (&["policy", "chek"], "'check'"),
+        (&["schema", "domian"], "'domain'"),
+    ] {
+        let ran = shell.run(args);
+        assert_eq!(ran.code, 2, "{}", ran.err);
+        assert!(ran.err.contains(says), "{}", ran.err);
+    }
+    shell.run(&["run", "examples/crm", "--text", "x"]);
+    shell.run(&["verify", "/no/such.db"]).fails_with(&["/no/such.db: there is no such file; "]);
+    shell.run(&["journal", "import", "/no/such"]).fails_with(&["/no/such: ", "; correct the path"]);
+    shell.run(&["run", "examples/crm", "--text", "x", "--set", "x"]).fails_with(&["limits.passes=3"]);
+    let call = shell.run(&["tools", "examples/crm", "call", "nope"]);
+    assert!(call.err.contains("the tools of the domain are search_user, "), "{}", call.err);
+    // Each value has the wrong type.
+    let case = |member: &str| format!(r#"{{ "case_id": "a", "goal": "x", {member} }}"#);
+    for member in [
+        r#""expected": 5"#,
+        r#""expected": { "answer": 5 }"#,
+        r#""expected": { "document": { "a": "x" } }"#,
+        r#""expected": { "counts": "x" }"#,
+        r#""expected": { "actions": [5] }"#,
+        r#""expected": { "evidence": [5] }"#,
+        r#""expected": { "output": [5] }"#,
+        r#""mocked_tools": { "a": [5] }"#,
+        r#""people": [5]"#,
+        r#""stop": 5"#,
+        r#""replies": [5]"#,
+        r#""replies": [{ "calls": [5] }]"#,
+    ] {
+        let file = shell.file("a.case.json", &case(member)).display().to_string();
+        let ran = shell.run(&["eval", &file]);
+        let is_plain =
+            !["struct", "Check", "Scripted", "Case", "Outcome"].iter().any(|it| ran.err.contains(it));
+        assert!(ran.code != 0 && ran.err.contains("expected an object") && is_plain, "{member}: {}", ran.err);
+    }
+    for script in
+        ["[]", r#"{ "version": 1, "replies": [5] }"#, r#"{ "version": 1, "replies": [{ "usage": 5 }] }"#]
+    {
+        let model = format!("base=scripted/{}", shell.file("s.json", script).display());
+        let ran = shell.run(&["run", "examples/crm", "--text", "x", "--model", &model]);
+        assert!(ran.err.contains("expected an object") && !ran.err.contains("struct"), "{}", ran.err);
+    }
+}
+
+#[test]
 fn a_domain_is_checked_and_every_fault_points_at_its_place() {
     let shell = Shell::new();
     let checked = shell.run(&["domain", "check", HELPDESK]);

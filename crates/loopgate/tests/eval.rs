@@ -62,8 +62,8 @@ fn the_exit_code_tells_whether_all_ended_as_expected() {
     assert_eq!(filtered.code, 0);
     assert!(filtered.out.contains("  step:0:validation:execute\n"), "{}", filtered.out);
     shell
-        .run(&["eval", &folder, "--filter", "x9"])
-        .fails_with(&["--filter x9: no case's name or file holds it"]);
+        .run(&["eval", &folder, "--filter", "not there"])
+        .fails_with(&["--filter not there: no case's name or file holds it"]);
     let listed = shell.run(&["eval", &folder, "--list"]);
     assert_eq!((listed.code, listed.err.as_str()), (0, ""));
     assert!(listed.out.contains("One lookup, and an answer. (S4-82)\n2 cases\n"), "{}", listed.out);

@@ -101,6 +101,48 @@ fn a_run_whose_texts_attack_the_page_is_a_page() {
 }
 
 #[test]
+fn the_report_of_a_run_answers_an_auditor_on_one_page() {
+    let shell = Shell::new();
+    let text = "Set the company of user 42 to <script>alert(1)</script>\u{202e}, update_user 42 EPAM";
+    shell.run(&["run", "examples/crm", "--text", text]);
+    let run = shell.run(&["runs"]).out.split_whitespace().next().unwrap().to_owned();
+    let waiting = shell.run(&["report", "last"]);
+    assert_eq!(waiting.code, 0, "{}", waiting.err);
+    has(
+        &waiting.out,
+        &["it has not ended", "update_user: not answered", "update_user (write_idempotent): did not run"],
+    );
+    let binding = waiting.out.split_once("binding ").unwrap().1.lines().next().unwrap();
+    // It is the one that the approver is shown.
+    assert!(shell.run(&["pending"]).out.contains(&format!("--binding {}", &binding[..12])));
+    let approved = shell.run(&["approve", &run, "1/action-0"]);
+    assert_eq!(approved.code, 0, "{}", approved.err);
+    let printed = shell.run(&["report", &run[..16]]);
+    assert_eq!(printed.code, 0, "{}", printed.err);
+    let json = shell.json(&["report", "last", "--json"]);
+    assert_eq!(
+        (&json["verify"]["ok"], &json["outcome"]["stop"]["reason"]),
+        (&true.into(), &"completed".into())
+    );
+    let parts = [
+        "Why it stopped:\n  completed (answered)",
+        "base offline offline-1: $0.000000, ",
+        "1/action-0 update_user (write_idempotent): ok\n    target: source crm: crm.sql\n",
+        "1/action-0 update_user: approved at ",
+        "by an unverified account at ",
+        &format!("binding {binding}"),
+        "\"id\":42",
+        "E1 update_user: ok",
+        "\n  ok: ",
+    ];
+    has(&printed.out, &parts);
+    let page = shell.state.path().join("report.html");
+    let wrote = shell.run(&["report", "last", "--html", page.to_str().unwrap()]);
+    assert_eq!((wrote.code, wrote.out.as_str()), (0, ""), "{}", wrote.err);
+    has(&text_of(&page), &["<script>alert(1)</script>[U+202E]", "Who approved what", binding, "update_user"]);
+}
+
+#[test]
 fn a_run_that_has_not_ended_is_a_page() {
     let shell = Shell::new();
     let script = json!({ "version": 1, "replies": [

@@ -46,7 +46,7 @@ pub enum CallExtent {
 /// reports nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(default)]
+#[serde(default, expecting = "an object such as `{ \"input\": 100, \"output\": 20 }`")]
 pub struct Usage {
     /// Input tokens that were not read from a cache and not written to one.
     pub input: u64,

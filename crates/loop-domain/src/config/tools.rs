@@ -118,7 +118,7 @@ impl ToolConfig {
 
 /// Which of what a tool returns is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "`true`, `false` or `{ except = [POINTER] }`")]
+#[serde(untagged, expecting = "expected `true`, `false` or `{ except = [POINTER] }`")]
 pub(crate) enum UntrustedConfig {
     /// All of it, or nothing.
     Is(bool),

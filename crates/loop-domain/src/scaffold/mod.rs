@@ -1,5 +1,7 @@
 //! A new domain folder that loads and runs at once: `loopgate init`.
 
+mod data;
+mod item;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -8,9 +10,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use loop_tools::connectors::Database;
+use loop_tools::connectors::{Database, documents_below};
 
 use crate::error::DomainError;
+use data::Data;
+use item::FirstItem;
 use text::Parts;
 
 /// What a new domain is for.
@@ -22,13 +26,18 @@ pub enum Template {
     Documents,
     /// A conversation with tools.
     Agent,
+    /// A turn of a chat, by the preset `turn`.
+    Turn,
+    /// One checked action a step, by the preset `step`.
+    Step,
     /// A value that fits a schema, from a message.
     Extract,
 }
 
 impl Template {
     /// All, in the order in which they are offered.
-    pub const ALL: [Self; 4] = [Self::Support, Self::Documents, Self::Agent, Self::Extract];
+    pub const ALL: [Self; 6] =
+        [Self::Support, Self::Documents, Self::Agent, Self::Turn, Self::Step, Self::Extract];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -36,6 +45,8 @@ impl Template {
             Self::Support => "support",
             Self::Documents => "documents",
             Self::Agent => "agent",
+            Self::Turn => "turn",
+            Self::Step => "step",
             Self::Extract => "extract",
         }
     }
@@ -46,6 +57,8 @@ impl Template {
             Self::Support => "a document about a ticket, from a database and from documents",
             Self::Documents => "an answer to a question, from documents",
             Self::Agent => "a conversation with tools",
+            Self::Turn => "a chat whose turns are runs of their own, with limits against repeats",
+            Self::Step => "one action a step, each checked before it runs; what is denied ends the run",
             Self::Extract => "a value that fits a schema, from a message",
         }
     }
@@ -55,19 +68,24 @@ impl Template {
         match self {
             Self::Support => "ticket",
             Self::Documents => "question",
-            Self::Agent => "request",
+            Self::Agent | Self::Turn | Self::Step => "request",
             Self::Extract => "message",
         }
     }
 
-    /// The sample work item: its file, and what is in it.
-    fn item(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Support => ("items/T-1.json", include_str!("samples/ticket.json")),
-            Self::Documents => ("items/question.md", include_str!("samples/question.md")),
-            Self::Agent => ("items/request.md", include_str!("samples/request.md")),
-            Self::Extract => ("items/message.md", include_str!("samples/message.md")),
-        }
+    /// Whether its runs hold a conversation, which `loopgate chat` continues.
+    pub fn is_conversation(self) -> bool {
+        matches!(self, Self::Agent | Self::Turn | Self::Step)
+    }
+
+    /// Whether a sample database is written where no data is given.
+    pub fn has_database(self) -> bool {
+        self == Self::Support || self.is_conversation()
+    }
+
+    /// Whether sample documents are written where no data is given.
+    pub fn has_documents(self) -> bool {
+        matches!(self, Self::Support | Self::Documents)
     }
 }
 
@@ -82,10 +100,11 @@ pub struct Scaffold {
     pub kind: Option<String>,
     /// What the runs are for. The model reads it. `None`: a sentence of the template.
     pub goal: Option<String>,
-    /// A folder of documents that is there. `None`: samples are written, where the template has documents.
+    /// A folder of documents that is there. `None`: samples are written, where the template has documents and no database
+    /// is given.
     pub documents: Option<PathBuf>,
-    /// A SQLite file that is there: each of its tables gets a tool. `None`: a sample is written, where the template has a
-    /// database.
+    /// A SQLite file that is there: each of its tables and foreign keys gets a tool, and its first row becomes the work
+    /// item. `None`: a sample is written, where the template has a database and no documents are given.
     pub database: Option<PathBuf>,
 }
 
@@ -98,35 +117,68 @@ pub struct Scaffolded {
     pub item: PathBuf,
 }
 
+/// What is there of the data that is given.
+#[derive(Debug, Default)]
+struct Given {
+    /// The documents below the folder.
+    documents: Vec<String>,
+    data: Data,
+}
+
 impl Scaffold {
+    /// Checks what is given, and writes nothing.
+    ///
+    /// # Errors
+    /// If `folder` holds something, a text is empty, or a given place cannot be read or holds nothing.
+    pub fn check(&self, folder: &Path) -> Result<(), DomainError> {
+        self.given().and_then(|_| is_free(folder))
+    }
+
+    fn given(&self) -> Result<Given, DomainError> {
+        let wrong =
+            |option: &str, message: String| DomainError::Option { option: option.to_owned(), message };
+        for (option, text) in [("--name", &self.name), ("--kind", &self.kind), ("--goal", &self.goal)] {
+            if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+                return Err(wrong(option, "it is empty; write a word, or leave it out".to_owned()));
+            }
+        }
+        let mut given = Given::default();
+        if let Some(folder) = &self.documents {
+            given.documents =
+                documents_below(folder).map_err(|error| wrong("--documents", error.to_string()))?;
+        }
+        if let Some(file) = &self.database {
+            let tables = Database::open(file).and_then(|database| database.tables());
+            let tables = tables.map_err(|error| wrong("--database", error.to_string()))?;
+            if tables.iter().all(|table| table.columns.is_empty()) {
+                let message = format!("{}: it holds no table; name a database that does", file.display());
+                return Err(wrong("--database", message));
+            }
+            given.data = Data::new(tables);
+        }
+        Ok(given)
+    }
+
     /// Writes the domain into `folder`, which must not be there yet, or be empty. Nothing is ever overwritten.
     ///
     /// # Errors
-    /// If the folder holds something, a given place cannot be read, or a file cannot be written. Files that were written
-    /// before that stay.
+    /// As [`check`](Self::check), or if a file cannot be written. Files that were written before that stay.
     pub fn write(&self, folder: &Path) -> Result<Scaffolded, DomainError> {
-        let unreadable = |path: &Path, error: &dyn std::fmt::Display| DomainError::Unreadable {
+        let Given { documents, data } = self.given()?;
+        is_free(folder)?;
+        let unwritable = |path: &Path, error: &dyn std::fmt::Display| DomainError::Unwritable {
             path: path.to_owned(),
             message: error.to_string(),
         };
-        if let Some(documents) = self.documents.as_deref().filter(|path| !path.is_dir()) {
-            return Err(unreadable(documents, &"it is not a folder"));
-        }
-        let tables = match &self.database {
-            Some(path) => {
-                let database = Database::open(path).and_then(|database| database.tables());
-                database.map_err(|error| unreadable(path, &error))?
-            }
-            None => Vec::new(),
-        };
-        self.take(folder)?;
+        fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
         let parts = Parts {
             scaffold: self,
             name: self.name.clone().unwrap_or_else(|| text::name_of(folder)),
             documents: self.documents.as_deref().map(|path| seen_from(folder, path)),
             database: self.database.as_deref().map(|path| seen_from(folder, path)),
-            tables,
+            data: &data,
         };
+        let first = FirstItem::new(self, &documents, &data);
         let mut files = Vec::new();
         let mut write = |name: &str, text: &str| {
             let path = folder.join(name);
@@ -135,44 +187,75 @@ impl Scaffold {
                 let file = fs::OpenOptions::new().write(true).create_new(true).open(&path);
                 file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
             });
-            written.map_err(|error| DomainError::Unwritable {
-                path: path.clone(),
-                message: error.to_string(),
-            })?;
+            written.map_err(|error| unwritable(&path, &error))?;
             files.push(path);
             Ok::<_, DomainError>(())
         };
         write("loopgate.toml", &parts.domain_file())?;
+        write("domain.schema.json", &format!("{:#}\n", crate::schema()))?;
+        write(".gitignore", include_str!("samples/gitignore"))?;
         for (name, text) in parts.samples() {
             write(name, text)?;
         }
-        let (name, text) = self.template.item();
-        write(name, text)?;
-        Ok(Scaffolded { item: folder.join(name), files })
+        if self.template == Template::Extract && self.has_own() {
+            write("value.schema.json", &first.schema())?;
+        }
+        write("evals/first.json", &first.case(self))?;
+        write(&first.file, &first.text)?;
+        Ok(Scaffolded { item: folder.join(&first.file), files })
     }
 
-    /// Makes the folder where it is not there. One that holds something belongs to its owner.
-    fn take(&self, folder: &Path) -> Result<(), DomainError> {
-        let unwritable = |message: String| DomainError::Unwritable { path: folder.to_owned(), message };
-        match fs::read_dir(folder) {
-            Ok(mut entries) => match entries.next() {
-                None => Ok(()),
-                Some(_) => Err(DomainError::Taken { path: folder.to_owned() }),
-            },
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                fs::create_dir_all(folder).map_err(|error| unwritable(error.to_string()))
-            }
-            Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                Err(DomainError::Taken { path: folder.to_owned() })
-            }
-            Err(error) => Err(unwritable(error.to_string())),
+    /// The word for a work item.
+    fn kind(&self) -> &str {
+        let own = if self.database.is_some() && self.template == Template::Support {
+            "record"
+        } else {
+            self.template.kind()
+        };
+        self.kind.as_deref().unwrap_or(own)
+    }
+
+    /// Whether its runs write a report on a row or a document, and not the answer to a person.
+    fn reports(&self) -> bool {
+        match self.template {
+            Template::Support => self.has_own(),
+            Template::Documents => self.database.is_some(),
+            Template::Agent | Template::Turn | Template::Step | Template::Extract => false,
         }
+    }
+
+    /// Whether data is given, so that no sample belongs into the domain.
+    fn has_own(&self) -> bool {
+        self.documents.is_some() || self.database.is_some()
     }
 }
 
-/// A place as the domain file names it: relative where it is below the folder, else absolute.
+/// Whether a folder is not there yet, or holds nothing: what holds something belongs to its owner.
+fn is_free(folder: &Path) -> Result<(), DomainError> {
+    match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(DomainError::Taken { path: folder.to_owned() }),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            Err(DomainError::Taken { path: folder.to_owned() })
+        }
+        Err(error) => Err(DomainError::Unwritable { path: folder.to_owned(), message: error.to_string() }),
+    }
+}
+
+/// A place as the domain file names it: relative to the folder, so that both can be moved together. Absolute where they have
+/// nothing in common but the root. A link keeps its name.
 fn seen_from(folder: &Path, path: &Path) -> PathBuf {
-    let whole = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let (folder, path) = (whole(folder), whole(path));
-    path.strip_prefix(&folder).map(Path::to_owned).unwrap_or(path)
+    let whole = |path: &Path| fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+    let (Ok(from), Ok(to)) = (whole(folder), std::path::absolute(path)) else { return path.to_owned() };
+    let to = match (to.parent().map(whole), to.file_name()) {
+        (Some(Ok(parent)), Some(name)) => parent.join(name),
+        _ => whole(path).unwrap_or(to),
+    };
+    let common = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
+    if common < 2 {
+        return to;
+    }
+    let up = from.components().skip(common).map(|_| std::path::Component::ParentDir);
+    up.chain(to.components().skip(common)).collect()
 }

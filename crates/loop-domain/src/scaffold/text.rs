@@ -1,14 +1,9 @@
 //! The text of a new domain's file.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use loop_tools::connectors::{TableInfo, quoted};
-
+use super::data::Data;
 use super::{Scaffold, Template};
-
-/// At most so many tables of a given database get a tool; the file says how to add others.
-const MAX_TABLES: usize = 8;
 
 /// What a domain file is made of.
 pub(super) struct Parts<'a> {
@@ -18,7 +13,7 @@ pub(super) struct Parts<'a> {
     pub(super) documents: Option<PathBuf>,
     /// The given database, as the file names it.
     pub(super) database: Option<PathBuf>,
-    pub(super) tables: Vec<TableInfo>,
+    pub(super) data: &'a Data,
 }
 
 impl Parts<'_> {
@@ -29,121 +24,99 @@ impl Parts<'_> {
             samples.push(("documents/refunds.md", include_str!("samples/refunds.md")));
             samples.push(("documents/delivery.md", include_str!("samples/delivery.md")));
         }
-        if self.has_database() && self.database.is_none() {
+        if self.scaffold.template.has_database() && !self.scaffold.has_own() {
             samples.push(("customers.sql", include_str!("samples/customers.sql")));
         }
-        if self.scaffold.template == Template::Extract {
+        if self.scaffold.template == Template::Extract && !self.scaffold.has_own() {
             samples.push(("value.schema.json", include_str!("samples/value.schema.json")));
         }
         samples
     }
 
     fn has_documents(&self) -> bool {
-        let of_template = matches!(self.scaffold.template, Template::Support | Template::Documents);
-        of_template || self.documents.is_some()
-    }
-
-    fn has_database(&self) -> bool {
-        let of_template = matches!(self.scaffold.template, Template::Support | Template::Agent);
-        of_template || self.database.is_some()
+        let is_sample = self.scaffold.template.has_documents() && !self.scaffold.has_own();
+        is_sample || self.documents.is_some()
     }
 
     pub(super) fn domain_file(&self) -> String {
-        let template = self.scaffold.template;
-        let kind = self.scaffold.kind.as_deref().unwrap_or(template.kind());
-        let goal = self.scaffold.goal.clone().unwrap_or_else(|| goal(template, kind));
-        let mut text = String::new();
+        let Scaffold { template, goal, .. } = self.scaffold;
+        let is_own = self.scaffold.has_own();
+        let source =
+            match (self.has_documents(), self.database.is_some() || template.has_database() && !is_own) {
+                (true, true) => "records and documents",
+                (true, false) => "documents",
+                (false, _) => "records",
+            };
+        let kind = self.scaffold.kind();
+        let goal = goal.clone().unwrap_or_else(|| default_goal(*template, kind, source, is_own));
+        let mut text = include_str!("parts/head.toml").to_owned();
         let mut put = |part: &str| {
-            text.push_str(part);
-            text.push('\n');
+            text.push_str(&format!("\n{part}"));
         };
-        put(HEAD);
         put(&format!("version = 1\nname = {}\ngoal = {}\n", toml(&self.name), toml(&goal)));
-        match template {
-            Template::Support => put(&SUPPORT.replace("KIND", &toml(kind))),
-            Template::Documents => put(&DOCUMENTS.replace("KIND", &toml(kind))),
-            Template::Agent => put(&AGENT.replace("KIND", &toml(kind))),
-            Template::Extract => put(&EXTRACT.replace("KIND", &toml(kind))),
-        }
+        let protocol = match template {
+            Template::Support | Template::Documents if self.scaffold.reports() => {
+                include_str!("parts/report.toml")
+            }
+            Template::Support => include_str!("parts/support.toml"),
+            Template::Documents => include_str!("parts/documents.toml"),
+            Template::Agent => "[protocol]\ntype = \"conversation\"\n\n[item]\nkind = KIND\n",
+            Template::Turn => include_str!("parts/turn.toml"),
+            Template::Step => include_str!("parts/step.toml"),
+            Template::Extract => include_str!("parts/extract.toml"),
+        };
+        put(&protocol.replace("SOURCE", source).replace("KIND", &toml(kind)));
         if self.has_documents() {
             let folder = self.documents.as_deref().unwrap_or(Path::new("documents"));
-            put(&SEARCH.replace("FOLDER", &toml(&folder.to_string_lossy())));
-        }
-        if matches!(template, Template::Support | Template::Documents) {
-            put(SELECTION);
+            let examples = if is_own { "" } else { "examples = [\"lost parcel\"]\n" };
+            let search = include_str!("parts/search.toml").replace("EXAMPLES", examples);
+            put(&search.replace("FOLDER", &place(folder)));
+            if template.has_documents() {
+                put(include_str!("parts/selection.toml"));
+            }
         }
         match &self.database {
-            Some(file) => put(&self.given_database(file)),
-            None if self.has_database() => put(SAMPLE_DATABASE),
+            Some(file) => put(&self.data.entries(&place(file))),
+            None if template.has_database() && !is_own => put(include_str!("parts/customers.toml")),
             None => {}
         }
-        put(TAIL);
-        text
-    }
-
-    /// The source, and a tool for each of its tables.
-    fn given_database(&self, file: &Path) -> String {
-        let mut text =
-            format!("[sources.data]\nkind = \"sqlite\"\nfile = {}\n", toml(&file.to_string_lossy()));
-        let mut names = Vec::new();
-        for table in self.tables.iter().take(MAX_TABLES) {
-            let name = unique(format!("fetch_{}", identifier(&table.name)), &names);
-            text.push_str(&tool_of(table, &name));
-            names.push(name);
-        }
-        let left = self.tables.len().saturating_sub(MAX_TABLES);
-        if left > 0 {
-            let _ =
-                write!(text, "\n# {left} more tables have no tool. Add one in the form of those above.\n");
-        }
+        put(include_str!("parts/tail.toml"));
         text
     }
 }
 
-/// A tool that finds the rows of a table by its key.
-fn tool_of(table: &TableInfo, name: &str) -> String {
-    let columns: Vec<String> = table.columns.iter().map(|column| quoted(column)).collect();
-    let parameter = identifier(&table.key);
-    let query = format!(
-        "SELECT {}\nFROM {}\nWHERE lower(trim(CAST({} AS TEXT))) = lower(trim(:{parameter}))\nLIMIT 50",
-        columns.join(", "),
-        quoted(&table.name),
-        quoted(&table.key)
-    );
-    let described = format!("Fetch rows of {} by {}: {}", table.name, table.key, table.columns.join(", "));
-    let when = format!("A {} of {} is named", table.key, table.name);
-    let mut text = format!(
-        "\n[tools.{name}]\nkind = \"sql\"\nsource = \"data\"\neffect = \"read\"\ndescription = {}\nwhen = {}\nquery = {}\n\n\
-         [tools.{name}.parameters.{parameter}]\ndescription = {}\n",
-        toml(&described),
-        toml(&when),
-        toml(&query),
-        toml(&format!("The {} to look for", table.key)),
-    );
-    if let Some(example) = &table.example {
-        let _ = writeln!(text, "examples = [{}]", toml(example));
-    }
-    text.push_str("required = true\nmin_length = 1\n");
-    text
+/// A place as TOML writes it, with a word where it is not relative.
+fn place(path: &Path) -> String {
+    let why = if path.is_absolute() {
+        " # Absolute: the domain folder has only the root in common with it."
+    } else {
+        ""
+    };
+    format!("{}{why}", toml(&path.to_string_lossy()))
 }
 
-fn goal(template: Template, kind: &str) -> String {
+fn default_goal(template: Template, kind: &str, source: &str, is_own: bool) -> String {
     match template {
+        Template::Support if is_own => {
+            format!("Prepare a short report on a {kind}: what the {source} say, and what follows.")
+        }
         Template::Support => {
             format!(
                 "Prepare the answer to a {kind} for the person who sends it: what is known, and what to reply."
             )
         }
         Template::Documents => {
-            format!("Answer a {kind} from the documents, and say so when they do not answer it.")
+            format!("Answer a {kind} from the {source}, and say so when they do not answer it.")
         }
-        Template::Agent => format!("Answer a {kind} with what the tools return."),
+        Template::Agent | Template::Turn | Template::Step => {
+            format!("Answer a {kind} with what the tools return.")
+        }
         Template::Extract => format!("Read a {kind} and give what it says as one value."),
     }
 }
 
 /// A text as TOML writes it.
-fn toml(text: &str) -> String {
+pub(super) fn toml(text: &str) -> String {
     ::toml::Value::String(text.to_owned()).to_string()
 }
 
@@ -157,139 +130,3 @@ pub(super) fn name_of(folder: &Path) -> String {
         name => name.to_owned(),
     }
 }
-
-/// A name as a tool or a parameter may have it.
-fn identifier(name: &str) -> String {
-    let name = name.to_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
-    match name.trim_matches('_') {
-        "" => "value".to_owned(),
-        name if name.starts_with(|c: char| c.is_ascii_digit()) => format!("n{name}"),
-        name => name.to_owned(),
-    }
-}
-
-/// The name, with a number behind it where it is taken.
-fn unique(name: String, taken: &[String]) -> String {
-    let numbered = (2..).map(|number| format!("{name}_{number}"));
-    std::iter::once(name.clone()).chain(numbered).find(|it| !taken.contains(it)).unwrap_or(name)
-}
-
-const HEAD: &str = "\
-# Made by `loopgate init`. `loopgate domain check .` reads it and says what it holds.
-# Every key is described in docs/reference/domain-file.md of Loopgate.
-";
-
-const SUPPORT: &str = r#"[item]
-kind = KIND
-# JSON pointers: where an item has what.
-id = "/id"
-title = "/subject"
-compact = ["/subject", "/text"]
-
-[item.scope]
-account = "/customer"
-
-# The sections of the document. `cite = "evidence"`: a section must cite what a tool returned.
-[[section]]
-id = "findings"
-heading = "Findings"
-describe = "What the records and the documents say about it, one line each. Say what was not found."
-required = true
-cite = "evidence"
-
-[[section]]
-id = "reply"
-heading = "Reply"
-describe = "The answer to the sender, in a few friendly sentences."
-required = true
-# The sender reads it: each number, day, id and name in it has to be in the records or in the request.
-grounding = "demand"
-"#;
-
-const DOCUMENTS: &str = r#"[item]
-kind = KIND
-
-[[section]]
-id = "answer"
-heading = "Answer"
-describe = "The answer in a few sentences. Say so when the documents do not answer it."
-required = true
-cite = "evidence"
-# Each number, day, id and name in it has to be in the documents that it cites.
-grounding = "demand"
-"#;
-
-const AGENT: &str = r#"[protocol]
-type = "conversation"
-
-[item]
-kind = KIND
-"#;
-
-const EXTRACT: &str = r#"[protocol]
-type = "output"
-
-[item]
-kind = KIND
-
-# The run ends with a value that fits this schema.
-[output]
-name = "save"
-description = "Save what the item says"
-schema = "value.schema.json"
-attempts = 2
-"#;
-
-const SEARCH: &str = r#"[tools.search_documents]
-kind = "docs"
-folder = FOLDER
-effect = "read"
-description = "Search the documents"
-when = "always"
-
-[tools.search_documents.parameters.query]
-description = "A few words"
-examples = ["lost parcel"]
-required = true
-min_length = 1
-"#;
-
-const SELECTION: &str = r#"# What runs before the first pass where the model's selection of tools fails.
-[selection]
-defaults = [{ tool = "search_documents", parameters = { query = "overview" } }]
-"#;
-
-const SAMPLE_DATABASE: &str = r#"# A database that is made of a script. `file = "data.db"` in its place reads a database of your own.
-[sources.data]
-kind = "sqlite"
-made_from = "customers.sql"
-
-[tools.fetch_customer]
-kind = "sql"
-source = "data"
-effect = "read"
-description = "Fetch a customer by number: name, e-mail address, since when, note"
-when = "A customer is named by number"
-query = """
-SELECT number, name, email, since, note
-FROM customers
-WHERE number = upper(trim(:number))
-"""
-
-[tools.fetch_customer.parameters.number]
-description = "The number of the customer"
-examples = ["CUST-7"]
-required = true
-min_length = 1
-"#;
-
-const TAIL: &str = r#"# What a run may use at most. `loopgate plan .` says what follows from it.
-[limits]
-cost_usd = 0.10
-
-# The offline stub, which is not an AI and needs no key. Put a model in its place, for example:
-#   provider = "anthropic"
-#   model = "claude-haiku-4-5"        # with the key in ANTHROPIC_API_KEY
-[models.base]
-provider = "offline"
-"#;

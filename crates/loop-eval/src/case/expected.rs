@@ -13,6 +13,7 @@ use crate::case::Ordered;
 /// What is expected of a run. A member that is absent is not checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[serde(expecting = "an object with what is expected, such as `{ \"class\": \"answered\" }`")]
 pub struct Expected {
     /// The stop reason, or several of which one must be it. Also accepted: `max_steps` for `max_passes`, `completed`
     /// for `confident` too, and `failed` for any reason of that class.
@@ -87,6 +88,7 @@ pub struct Expected {
 /// Exact counts of a run. A member that is absent is not checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[serde(expecting = "an object such as `{ \"passes\": 2 }`")]
 pub struct Counts {
     /// Main calls whose reply was read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,6 +110,7 @@ pub struct Counts {
 /// What a text must be. Upper and lower case differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[serde(expecting = "an object such as `{ \"contains\": [\"a text\"] }`")]
 pub struct TextCheck {
     /// Whether the text must exist. Default: it must, if any other member is given.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,6 +129,7 @@ pub struct TextCheck {
 /// What a part of the output must be.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[serde(expecting = "an object such as `{ \"pointer\": \"/name\", \"equals\": \"x\" }`")]
 pub struct OutputCheck {
     /// A JSON pointer to the part. Empty: the whole output.
     pub pointer: String,
@@ -143,6 +147,7 @@ pub struct OutputCheck {
 /// A result that must exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[serde(expecting = "an object such as `{ \"tool\": \"NAME\", \"status\": \"ok\" }`")]
 pub struct EvidenceCheck {
     /// The tool's own name.
     pub tool: String,
@@ -160,6 +165,7 @@ pub struct EvidenceCheck {
 /// An action that must have been requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[serde(expecting = "an object such as `{ \"tool\": \"NAME\", \"verdict\": \"denied\" }`")]
 pub struct ActionCheck {
     /// The tool's own name, or what the model wrote.
     pub tool: String,

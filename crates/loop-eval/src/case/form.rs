@@ -17,6 +17,7 @@ use crate::case::{CASE_VERSION, CaseError, Expected, MockedOutcome, Ordered, che
 /// A case of an eval: what is run, with which model and tools, and what is expected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[serde(expecting = "an object with `case_id` and what is run")]
 pub struct Case {
     /// The version of this format: 1. Default: 1.
     #[serde(default = "version")]
@@ -105,6 +106,7 @@ pub struct Case {
 /// What a recorded run was run with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[serde(expecting = "an object with what was recorded")]
 pub struct CaseRecording {
     /// Whether the case is run against the recorded spec and tools, wherever it lies. Default: false.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -147,6 +149,7 @@ fn is_data(form: &ItemForm) -> bool {
 /// The answer of a person to one request of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[serde(expecting = "an object such as `{ \"tool\": \"NAME\", \"say\": \"approve\" }`")]
 pub struct PersonLine {
     /// The tool whose action it answers. Default: any tool.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,6 +179,7 @@ pub enum AnswerKind {
 /// When and how a run is stopped by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[serde(expecting = "an object such as `{ \"during_pass\": 2, \"how\": \"at_gate\" }`")]
 pub struct StopAt {
     /// The pass, from 1, during whose model call the stop is requested.
     #[schemars(range(min = 1))]
@@ -251,7 +255,7 @@ impl Case {
 
 fn not_a_case(origin: &str, text: &str, error: &serde_json::Error) -> CaseError {
     let message = error.to_string();
-    let message = message.split(" at line ").next().unwrap_or_default().replace("struct ", "an object of ");
+    let message = message.split(" at line ").next().unwrap_or_default().to_owned();
     let line = text.lines().nth(error.line().saturating_sub(1)).unwrap_or_default();
     let before = line.as_bytes().get(..error.column());
     let column = before.map_or(error.column(), |before| String::from_utf8_lossy(before).chars().count());

@@ -34,6 +34,7 @@ pub enum MockStatus {
 /// What one call of a mocked tool returns. Calls take their outcomes in order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[serde(expecting = "an object such as `{ \"status\": \"ok\" }`")]
 pub struct MockedOutcome {
     /// How the call ends. Default: `ok`.
     pub status: MockStatus,

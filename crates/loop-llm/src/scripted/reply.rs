@@ -11,7 +11,7 @@ use loop_core::types::{Arguments, ToolCall};
 
 /// One scripted reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "an object such as `{ \"text\": \"…\" }`")]
 pub struct ScriptedReply {
     /// The purpose of the call that it waits for; `None` for any.
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ impl ScriptedReply {
 
 /// A tool call of a scripted reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object such as `{ \"name\": \"TOOL\", \"arguments\": {} }`")]
 pub struct ScriptedCall {
     /// The call's id. By default `call_1`, `call_2` … for the whole script.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,6 +7,7 @@
 mod approve;
 mod backtest;
 mod compare;
+mod report;
 #[cfg(feature = "http")]
 mod routes;
 mod run;
@@ -18,6 +19,7 @@ mod text;
 pub use approve::{ApproveForm, ApprovePage, Notice, approve};
 pub use backtest::backtest;
 pub use compare::{ComparePage, compare};
+pub use report::report;
 #[cfg(feature = "http")]
 pub use routes::{FindPrompts, PageSource, router};
 pub use run::{OneRunPage, OneRunView, run};

@@ -73,7 +73,7 @@ pub use command::{
     COMMAND_BYTES_MAX, CommandOutput, CommandSettings, CommandTool, HookCommand, SandboxFolders,
     SandboxSupport, kill_commands,
 };
-pub use docs::{DocsTool, FILE_BYTES_MAX, FILES_MAX};
+pub use docs::{DocsTool, FILE_BYTES_MAX, FILES_MAX, documents_below};
 pub use error::ConnectorError;
 #[cfg(feature = "files")]
 pub use files::{FILES_BYTES_MAX, FILES_RESULTS_MAX, FilesSettings, FilesTool, FilesWork};
@@ -87,5 +87,5 @@ pub use mcp::{
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresLogin, PostgresReport, PostgresSettings, PostgresTls, PostgresTool};
 pub use sql::{
-    BUSY_TIMEOUT, CELL_BYTES_MAX, Database, RESULT_BYTES_MAX, ROWS_MAX, SqlTool, TableInfo, quoted,
+    BUSY_TIMEOUT, CELL_BYTES_MAX, Database, RESULT_BYTES_MAX, ROWS_MAX, SqlTool, TableInfo, TableLink, quoted,
 };

@@ -5,7 +5,7 @@ mod shared;
 mod when;
 
 pub(crate) use named::{name_of, tags, traceparent};
-pub(crate) use shared::{behind_the_command, explained_once};
+pub(crate) use shared::{behind_the_command, explained_once, with_commands};
 pub(crate) use when::{FilterArgs, When, age};
 
 use std::path::PathBuf;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use loop_core::spec::CostMode;
 use loop_core::types::PicoUsd;
 use loop_inspect::{AtMost, PassesThatFit, Plan};
 use loop_runtime::report::counted;
@@ -19,11 +20,12 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     };
     let prepared = to_loop(&domain, /*saves*/ true);
     let plan = Plan::new(prepared.spec(), &domain.prompts, item.as_ref());
-    args.json.print(&plan, || in_words(&plan))?;
+    let mode = prepared.spec().limits.cost_mode;
+    args.json.print(&plan, || in_words(&plan, mode))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn in_words(plan: &Plan) -> String {
+fn in_words(plan: &Plan, mode: CostMode) -> String {
     let mut text = String::new();
     match &plan.item {
         Some(item) => {
@@ -32,28 +34,27 @@ fn in_words(plan: &Plan) -> String {
         None => row(&mut text, &format!("a run of {}, of any work item", plan.domain)),
     }
     at_most(&mut text, &plan.at_most);
+    worst(&mut text, &plan.at_most, mode);
     binds(&mut text, plan);
     text
 }
 
 fn at_most(text: &mut String, at_most: &AtMost) {
-    let AtMost { tokens, tokens_over_limit, cost_pico_usd, cost_over_limit_pico_usd, cost_mode, .. } =
-        at_most;
+    let AtMost { tokens, tokens_over_limit, cost_pico_usd, cost_over_limit_pico_usd, .. } = at_most;
     row(text, "");
-    row(text, "It uses at most:");
+    let has_worst = *cost_over_limit_pico_usd > 0 || *tokens_over_limit > 0;
+    row(
+        text,
+        if has_worst { "It uses at most, except for the worst case below:" } else { "It uses at most:" },
+    );
     let mut line = |name: &str, value: &str| row(text, &format!("  {name:<18} {value}"));
     line("passes", &at_most.passes.to_string());
     line("model calls", &at_most.model_calls.to_string());
     line("tool calls", &at_most.tool_calls.to_string());
-    let over = |over: u64, amount: String| match over {
-        0 => String::new(),
-        _ => format!(", {amount} of it above the limit (cost mode {cost_mode})"),
-    };
-    line("tokens", &format!("{}{}", grouped(*tokens), over(*tokens_over_limit, grouped(*tokens_over_limit))));
+    line("tokens", &grouped(tokens.saturating_sub(*tokens_over_limit)));
     match cost_pico_usd {
         Some(cost) => {
-            let above = PicoUsd(*cost_over_limit_pico_usd).to_string();
-            line("cost", &format!("{}{}", PicoUsd(*cost), over(*cost_over_limit_pico_usd, above)));
+            line("cost", &PicoUsd(cost.saturating_sub(*cost_over_limit_pico_usd)).to_string());
         }
         None => line("cost", "unknown: the price of a model is not known, and no cost limit is set"),
     }
@@ -67,6 +68,27 @@ fn at_most(text: &mut String, at_most: &AtMost) {
                 (requests, None) => format!("{requests}, which wait until they are answered"),
             },
         ),
+    }
+}
+
+/// What the limits of cost and tokens do not exclude, and why. Nothing in the mode `strict`.
+fn worst(text: &mut String, at_most: &AtMost, mode: CostMode) {
+    let AtMost { tokens, tokens_over_limit, cost_pico_usd, cost_over_limit_pico_usd, .. } = at_most;
+    let cost = cost_pico_usd.filter(|_| *cost_over_limit_pico_usd > 0).map(|cost| PicoUsd(cost).to_string());
+    let tokens = (*tokens_over_limit > 0).then(|| format!("{} tokens", grouped(*tokens)));
+    let amounts: Vec<String> = cost.into_iter().chain(tokens).collect();
+    let checked = match mode {
+        CostMode::After => "checks the limit once a call is billed",
+        CostMode::Estimated | CostMode::Strict => "begins no call whose estimate does not fit",
+    };
+    if !amounts.is_empty() {
+        text.push_str(&format!(
+            "\nWorst case: {}, if every call that is in flight when the\nlimit is reached is billed for the whole context of \
+             its model.\nThe cost mode `{}` {checked}, and a bill\ncan be higher. `limits.cost_mode=strict` excludes \
+             this case.\n",
+            amounts.join(" and "),
+            mode.name(),
+        ));
     }
 }
 

@@ -126,8 +126,7 @@ impl Found {
         }
         if !arguments.domain.exists() {
             return Err(Failure::new(format!(
-                "run {id} is of the domain {}, which is not there any more; name the folder that it is in now with \
-                 --domain",
+                "run {id}: there is no domain folder {}; name the one that it is in now with --domain",
                 arguments.domain.display()
             )));
         }
@@ -226,6 +225,10 @@ pub(crate) fn named<'a>(runs: &'a [RunLine], wanted: &str) -> Result<&'a RunLine
         (Some(_), Some(_)) => {
             Err(Failure::new(format!("several runs begin with {wanted}; give more of the id")))
         }
+        // An id has no separator.
+        (None, _) if wanted.contains(std::path::MAIN_SEPARATOR) => Err(Failure::new(format!(
+            "{wanted}: there is no such file; correct the path, or give a run's id"
+        ))),
         (None, _) => {
             Err(JournalError::Unknown { run: RunId::new(wanted), place: "this journal".to_owned() }.into())
         }

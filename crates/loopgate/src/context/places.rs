@@ -70,7 +70,7 @@ pub(crate) fn options(
     for text in set {
         let Some((key, value)) = text.split_once('=') else {
             return Err(Failure::new(format!(
-                "--set {text}: expected KEY=VALUE, for example limits.max_passes=3"
+                "--set {text}: expected KEY=VALUE, for example limits.passes=3"
             )));
         };
         options.set.push((key.trim().to_owned(), value.to_owned()));

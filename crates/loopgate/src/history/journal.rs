@@ -310,7 +310,8 @@ async fn import(args: ImportArgs) -> Result<ExitCode, Failure> {
         }
         path => {
             let place = path.display().to_string();
-            let file = files::open(path).map_err(|error| Failure::new(format!("{place}: {error}")))?;
+            let file = files::open(path)
+                .map_err(|error| Failure::new(format!("{place}: {error}; correct the path")))?;
             (place, Box::new(BufReader::with_capacity(1 << 16, file)))
         }
     };

@@ -2,6 +2,7 @@
 
 mod cache;
 mod diff;
+mod report;
 mod run_page;
 mod runs;
 mod show;
@@ -11,6 +12,7 @@ mod view_pages;
 mod why;
 
 pub(crate) use diff::{DiffArgs, diff};
+pub(crate) use report::{ReportCommandArgs, report};
 pub(crate) use runs::{RunsCommandArgs, runs};
 pub(crate) use show::{ShowArgs, show};
 pub(crate) use view::ViewArgs;

@@ -133,6 +133,11 @@ async fn call(domain: &Domain, args: CallArgs) -> Result<ExitCode, Failure> {
         stream::print(&format!("{}\n", secrets.mask(&markdown_of(&observation))));
         let summary = secrets.mask(&observation.summary);
         stream::note(format!("{}: {summary}", observation.status.name()));
+        if domain.registry.resolve(&args.name).is_none() {
+            let names: Vec<String> =
+                domain.registry.specs().iter().map(|tool| tool.name.to_string()).collect();
+            stream::note(format!("the tools of the domain are {}", names.join(", ")));
+        }
     }
     let found = matches!(observation.status, Status::Ok | Status::Empty);
     Ok(ExitCode::from(u8::from(!found)))

@@ -4,6 +4,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use loop_domain::DomainError;
 use loop_domain::scaffold::{Scaffold, Template};
 
 use crate::args::one_of;
@@ -25,10 +26,11 @@ pub(crate) struct InitArgs {
     /// What the runs are for, in a sentence; the model reads it
     #[arg(long, value_name = "TEXT")]
     pub(crate) goal: Option<String>,
-    /// A folder of documents (.md, .txt) that the runs search [default: samples]
+    /// A folder of documents (.md, .txt) that the runs search [default: samples, where no data is given]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) documents: Option<PathBuf>,
-    /// A SQLite file; each of its tables gets a tool [default: a sample]
+    /// A SQLite file; each table and foreign key gets a tool, and a row becomes the first work item [default: a sample,
+    /// where no data is given]
     #[arg(long, value_name = "FILE")]
     pub(crate) database: Option<PathBuf>,
     /// The domain's name [default: the folder's]
@@ -41,7 +43,11 @@ pub(crate) struct InitArgs {
 
 pub(crate) fn init(args: InitArgs) -> Result<ExitCode, Failure> {
     let asks = !args.yes && io::stdin().is_terminal() && io::stderr().is_terminal();
-    let scaffold = if asks { asked(&args)? } else { given(&args) };
+    let mut scaffold = given(&args);
+    scaffold.check(&args.folder)?;
+    if asks {
+        ask(&args, &mut scaffold)?;
+    }
     let made = scaffold.write(&args.folder)?;
     let mut text = String::new();
     for file in &made.files {
@@ -56,9 +62,10 @@ pub(crate) fn init(args: InitArgs) -> Result<ExitCode, Failure> {
 fn next(folder: &Path, item: &Path, template: Template) -> String {
     let shown = |path: &Path| quoted(&path.to_string_lossy());
     let (folder, item) = (shown(folder), shown(item));
-    let conversation = match template {
-        Template::Agent => format!("; `loopgate chat {folder}` holds a conversation"),
-        Template::Support | Template::Documents | Template::Extract => String::new(),
+    let conversation = if template.is_conversation() {
+        format!("; `loopgate chat {folder}` holds a conversation")
+    } else {
+        String::new()
     };
     format!("next: loopgate run {folder} {item}{conversation}")
 }
@@ -75,51 +82,71 @@ fn given(args: &InitArgs) -> Scaffold {
 }
 
 /// The templates, as `--template` names them.
-fn templates() -> [(&'static str, &'static str, Template); 4] {
+fn templates() -> [(&'static str, &'static str, Template); 6] {
     Template::ALL.map(|template| (template.name(), template.purpose(), template))
 }
 
-/// What is given, and for the rest what is answered. An empty answer takes the default.
-fn asked(args: &InitArgs) -> Result<Scaffold, Failure> {
-    let template = match args.template {
-        Some(template) => template,
-        None => which()?,
-    };
-    let kind = match &args.kind {
-        Some(kind) => Some(kind.clone()),
-        None => answer(&format!("What is one item called? [{}]", template.kind()))?,
-    };
-    let goal = match &args.goal {
-        Some(goal) => Some(goal.clone()),
-        None => answer(
-            "What are the runs for? One sentence, which the model reads. [a sentence of the template]",
-        )?,
-    };
-    let place = |given: &Option<PathBuf>, question: &str| match given {
-        Some(path) => Ok(Some(path.clone())),
-        None => Ok::<_, Failure>(answer(question)?.map(PathBuf::from)),
-    };
-    let default =
-        if matches!(template, Template::Support | Template::Documents) { "samples" } else { "none" };
-    let documents = place(&args.documents, &format!("A folder of documents to search? [{default}]"))?;
-    let default = if matches!(template, Template::Support | Template::Agent) { "a sample" } else { "none" };
-    let database = place(&args.database, &format!("A SQLite file? Each table gets a tool. [{default}]"))?;
-    Ok(Scaffold { template, name: args.name.clone(), kind, goal, documents, database })
-}
-
-fn which() -> Result<Template, Failure> {
-    for (number, template) in (1..).zip(Template::ALL) {
-        stream::note(format!("  {number}  {:<10} {}", template.name(), template.purpose()));
-    }
-    loop {
-        let Some(answer) = answer("What is it for? [1]")? else { return Ok(Template::Support) };
-        let by_number = answer.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-        let found = by_number.and_then(|at| Template::ALL.get(at).copied());
-        match found.or_else(|| Template::ALL.into_iter().find(|it| it.name() == answer)) {
-            Some(template) => return Ok(template),
-            None => stream::note("answer with a number from 1 to 4, or with a name"),
+/// Asks for what is not given. An empty answer takes the default, and a bad one is asked again.
+fn ask(args: &InitArgs, scaffold: &mut Scaffold) -> Result<(), Failure> {
+    if args.template.is_none() {
+        for (number, template) in (1..).zip(Template::ALL) {
+            stream::note(format!("  {number}  {:<10} {}", template.name(), template.purpose()));
+        }
+        let wanted = |answer: &str| {
+            let by_number = answer.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+            let found = by_number.and_then(|at| Template::ALL.get(at).copied());
+            found.or_else(|| Template::ALL.into_iter().find(|it| it.name() == answer))
+        };
+        while let Some(answer) = answer("What is it for? [1]")? {
+            if let Some(template) = wanted(&answer) {
+                scaffold.template = template;
+                break;
+            }
+            stream::note(format!("answer with a number from 1 to {}, or with a name", Template::ALL.len()));
         }
     }
+    let template = scaffold.template;
+    if args.kind.is_none() {
+        scaffold.kind = answer(&format!("What is one item called? [{}]", template.kind()))?;
+    }
+    if args.goal.is_none() {
+        scaffold.goal = answer(
+            "What are the runs for? One sentence, which the model reads. [a sentence of the template]",
+        )?;
+    }
+    let sample = |is_there: bool| if is_there { "a sample" } else { "none" };
+    if args.database.is_none() {
+        let default = sample(template.has_database() && args.documents.is_none());
+        let question = format!("A SQLite file? Each table gets a tool. [{default}]");
+        place(&question, &args.folder, scaffold, |scaffold, path| scaffold.database = path)?;
+    }
+    if args.documents.is_none() {
+        let default = sample(template.has_documents() && scaffold.database.is_none());
+        let question = format!("A folder of documents to search? [{default}]");
+        place(&question, &args.folder, scaffold, |scaffold, path| scaffold.documents = path)?;
+    }
+    Ok(())
+}
+
+/// Asks for a place until it is one, or none is named.
+fn place(
+    question: &str,
+    folder: &Path,
+    scaffold: &mut Scaffold,
+    put: impl Fn(&mut Scaffold, Option<PathBuf>),
+) -> Result<(), Failure> {
+    while let Some(answer) = answer(question)? {
+        // No shell reads it.
+        let home = answer.strip_prefix("~/").zip(std::env::home_dir());
+        put(scaffold, Some(home.map_or_else(|| answer.clone().into(), |(below, home)| home.join(below))));
+        match scaffold.check(folder) {
+            Ok(()) => return Ok(()),
+            Err(DomainError::Option { message, .. }) => stream::note(message),
+            Err(error) => return Err(error.into()),
+        }
+        put(scaffold, None);
+    }
+    Ok(())
 }
 
 /// One line from the terminal. `None`: it is empty.

@@ -46,6 +46,14 @@ struct Library {
     left_out: Vec<String>,
 }
 
+/// The documents below `folder`, as paths below it with `/`, sorted: those that a [`DocsTool`] searches.
+///
+/// # Errors
+/// The folder is missing, cannot be read, or holds no document.
+pub fn documents_below(folder: &Path) -> Result<Vec<String>, ConnectorError> {
+    Ok(Files::below(folder)?.found.into_iter().map(|(name, _)| name).collect())
+}
+
 impl DocsTool {
     /// The tool over `folder`; the declared text parameter `query_parameter` holds the words.
     ///

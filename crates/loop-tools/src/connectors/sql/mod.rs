@@ -10,5 +10,5 @@ mod tool;
 
 pub use database::{BUSY_TIMEOUT, Database};
 pub use rows::{CELL_BYTES_MAX, RESULT_BYTES_MAX, ROWS_MAX};
-pub use tables::{TableInfo, quoted};
+pub use tables::{TableInfo, TableLink, quoted};
 pub use tool::SqlTool;

@@ -1,0 +1,58 @@
+//! `loopgate report`: one run for an auditor, on one page.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use loop_inspect::RunReport;
+use loop_server::pages;
+
+use crate::args::{RecordedArgs, ReportArgs};
+use crate::context::places::ReportFile;
+use crate::output::{Failure, cut, row, stream, time};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "It answers: what did it cost, why did it stop, what did it do and read, who approved what, under which policy, \
+                  and is the record whole. For the document: `loopgate show RUN`.\n\nExit codes: 0 the record is whole, \
+                  1 it is not, or there is no such run, 2 wrong usage."
+)]
+pub(crate) struct ReportCommandArgs {
+    #[command(flatten)]
+    of: RecordedArgs,
+    /// Write it as a page instead of printing it: one file, which loads nothing and can be printed
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    html: Option<PathBuf>,
+    #[command(flatten)]
+    json: ReportArgs,
+}
+
+pub(crate) async fn report(args: ReportCommandArgs) -> Result<ExitCode, Failure> {
+    let (_, line, recorded) = args.of.open().await?;
+    let report = RunReport::of(&line.run, &recorded, time)?;
+    let title = format!("Run {} of {}", line.run, recorded.spec.domain);
+    match (ReportFile::open("--html", args.html.as_deref())?, &args.html) {
+        (Some(file), Some(path)) => {
+            file.write(&pages::report(&title, &report.parts))?;
+            stream::note(format!("written: {}", path.display()));
+        }
+        _ => args.json.print(&report, || in_words(&title, &report))?,
+    }
+    Ok(if report.verify.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How many characters of a line are shown; the page and the JSON have them all.
+const MAX_CHARS: usize = 400;
+
+fn in_words(title: &str, report: &RunReport) -> String {
+    let mut text = String::new();
+    row(&mut text, title);
+    for part in &report.parts {
+        text.push('\n');
+        row(&mut text, &format!("{}:", part.title));
+        for entry in &part.entries {
+            row(&mut text, &format!("  {}", cut(&entry.text, MAX_CHARS)));
+            entry.lines.iter().for_each(|line| row(&mut text, &format!("    {}", cut(line, MAX_CHARS))));
+        }
+    }
+    text
+}
