@@ -15,8 +15,10 @@ mod start;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use args::environment;
 use context::{survive_file_limits, telemetry};
 use output::{Failure, panics, screen, stream};
 
@@ -33,12 +35,14 @@ fn main() -> ExitCode {
     };
     let result = runtime.block_on(async {
         survive_file_limits();
+        environment::settings()?;
         let result = match args.command {
             Command::Init(args) => start::init(args),
             Command::Doctor(args) => start::doctor(&args).await,
             Command::Run(run) if run.is_many() => start::many(*run).await,
             Command::Run(run) => start::run(*run).await,
             Command::Chat(chat) => start::chat(*chat).await,
+            Command::Config(args) => look::config(&args),
             Command::Show(show) => look::show(show).await,
             Command::Why(args) => look::why(args).await,
             Command::Replay(args) => history::replay(*args).await,
@@ -112,15 +116,23 @@ impl Args {
 
     /// What the program was called with.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        let command = Self::grouped();
-        let words = args::behind_the_command(&command, std::env::args_os());
-        Self::from_arg_matches(&command.try_get_matches_from(words)?)
+        let mut command = Self::grouped();
+        let (words, behind) = args::behind_the_command(&command, std::env::args_os());
+        let matched = command.try_get_matches_from_mut(&words);
+        let names_none = match &matched {
+            Ok(matches) => !args::domain_named(&mut command, matches)?,
+            Err(error) => error.kind() == ErrorKind::MissingRequiredArgument,
+        };
+        let with_domain = if names_none { environment::with_domain(&words, behind) } else { None };
+        // What is wrong is said of the words as they were given.
+        let again = with_domain.and_then(|words| command.try_get_matches_from_mut(words).ok());
+        Self::from_arg_matches(&again.map_or_else(|| matched.map_err(args::advised), Ok)?)
     }
 }
 
 /// The commands by what a person wants.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Start", &["init", "doctor", "run", "chat", "resume"]),
+    ("Start", &["init", "doctor", "config", "run", "chat", "resume"]),
     ("Look", &["runs", "show", "why", "diff", "view"]),
     ("Decide", &["pending", "approve", "deny", "answer", "tell", "stop"]),
     ("Check", &["domain", "policy", "plan", "eval", "redteam"]),
@@ -138,6 +150,8 @@ pub(crate) enum Command {
     Init(start::InitArgs),
     /// Say what is missing: keys, prices, servers, places to write
     Doctor(start::DoctorArgs),
+    /// Print which model, journal and domain hold where a command names none, and who says so
+    Config(look::ConfigArgs),
     /// Run a work item through a domain's loop
     Run(Box<start::RunArgs>),
     /// Hold a conversation with a domain, turn by turn

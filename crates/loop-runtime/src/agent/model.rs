@@ -44,9 +44,9 @@ impl NamedModel {
         Self { name: name.into(), base_url: None, price: None }
     }
 
-    /// The same model behind another server, for example a gateway. Its price is unknown there, so it needs
-    /// [`with_price`](Self::with_price), or an agent without a cost limit. The provider's key is sent to it where the
-    /// environment has one, over `https://` or to this machine alone.
+    /// The same model behind another server, for example a gateway. A model of the price table keeps its price there; any
+    /// other costs nothing on this machine, and needs [`with_price`](Self::with_price) elsewhere, or an agent without a cost
+    /// limit. The provider's key is sent to it where the environment has one, over `https://` or to this machine alone.
     #[must_use]
     pub fn with_base_url(self, base_url: impl Into<Arc<str>>) -> Self {
         Self { base_url: Some(base_url.into()), ..self }
@@ -109,12 +109,14 @@ impl NamedModel {
             spec.context_tokens = known.context_tokens.unwrap_or(spec.context_tokens);
             spec.max_output_tokens =
                 known.max_output_tokens.map_or(spec.max_output_tokens, |max| max.min(spec.max_output_tokens));
-            // Without the provider's list of prices it is not known what is charged.
-            if self.price.is_none() && loop_llm::prices::list_of(provider, own_server).is_some() {
-                spec.price = known.dearest(at);
-                if known.varies(at) {
-                    client = Arc::new(Priced::new(client, known));
-                }
+        }
+        let url = own_server.or(profile.base_url.as_deref());
+        if self.price.is_none()
+            && let Some((row, _)) = loop_llm::prices::at_server(provider, model, url, at)
+        {
+            spec.price = Some(row.dearest);
+            if row.model.varies(at) {
+                client = Arc::new(Priced::new(client, row.model));
             }
         }
         spec.price = self.price.or(spec.price);

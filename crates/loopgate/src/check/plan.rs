@@ -19,11 +19,11 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     };
     let prepared = to_loop(&domain, /*saves*/ true);
     let plan = Plan::new(prepared.spec(), &domain.prompts, item.as_ref());
-    args.json.print(&plan, || in_words(&plan))?;
+    args.json.print(&plan, || in_words(&plan, domain.price_notes()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn in_words(plan: &Plan) -> String {
+fn in_words(plan: &Plan, notes: &[String]) -> String {
     let mut text = String::new();
     match &plan.item {
         Some(item) => {
@@ -32,6 +32,7 @@ fn in_words(plan: &Plan) -> String {
         None => row(&mut text, &format!("a run of {}, of any work item", plan.domain)),
     }
     at_most(&mut text, &plan.at_most);
+    notes.iter().for_each(|note| row(&mut text, &format!("  price              {note}")));
     binds(&mut text, plan);
     text
 }

@@ -1,6 +1,7 @@
 //! The commands that look at recorded runs.
 
 mod cache;
+mod config;
 mod diff;
 mod run_page;
 mod runs;
@@ -10,6 +11,7 @@ mod view;
 mod view_pages;
 mod why;
 
+pub(crate) use config::{ConfigArgs, config};
 pub(crate) use diff::{DiffArgs, diff};
 pub(crate) use runs::{RunsCommandArgs, runs};
 pub(crate) use show::{ShowArgs, show};

@@ -1,0 +1,115 @@
+//! What a model costs at a server: by the provider's own list, by its maker's list behind a gateway, nothing on this machine.
+
+use std::sync::Arc;
+
+use loop_core::types::Price;
+use url::Url;
+
+use super::model::{ModelPrices, Period};
+use super::table::{SUPPLEMENT, TABLE};
+use super::{PriceRow, list_of, listed};
+use crate::http::is_loopback;
+
+/// Why a server charges a price.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChargedBy {
+    /// Rows of one's own, or the provider's own server with the provider's list.
+    List,
+    /// A gateway passes on a model of another list, whose price is taken; what the gateway adds is not known.
+    Gateway,
+    /// The server is on this machine, and nothing is charged.
+    Local,
+}
+
+/// The names before the `/` of a gateway's models, and the list of each.
+const MAKERS: [(&str, &str); 13] = [
+    ("openai", "openai"),
+    ("azure", "azure"),
+    ("anthropic", "anthropic"),
+    ("google", "google"),
+    ("gemini", "google"),
+    ("vertex_ai", "google"),
+    ("x-ai", "x-ai"),
+    ("xai", "x-ai"),
+    ("mistral", "mistral"),
+    ("mistralai", "mistral"),
+    ("deepseek", "deepseek"),
+    ("groq", "groq"),
+    ("openrouter", "openrouter"),
+];
+
+/// Lists whose names mean one model wherever they are given without a maker: nobody else serves these models under them.
+const CLOSED: [&str; 4] = ["openai", "anthropic", "google", "x-ai"];
+
+/// How the names of models begin that are on those lists and that anybody can run.
+const OPEN: [&str; 2] = ["gpt-oss", "gemma"];
+
+/// Providers whose servers each user runs, which charge by no list.
+const SELF_HOSTED: [&str; 4] = ["vllm", "ollama", "lm-studio", "llama-cpp"];
+
+/// The price of a model at the server with this base URL, at `at` seconds since 1970, and by what it is charged. `None`: it
+/// is not known, and never 0 unless the server is on this machine.
+///
+/// `provider` is one of those that are known by name; `base_url` is where the model is called, `None` for the provider's own
+/// server. A known model that a gateway passes on (`anthropic/claude-…`, also without the maker's name, also with a date)
+/// has the price of its list, also where the gateway is on this machine: it spends money elsewhere.
+///
+/// ```
+/// use loop_llm::prices::{ChargedBy, at_server};
+///
+/// let here = Some("http://127.0.0.1:11434/v1");
+/// let (row, by) = at_server("openai-chat", "llama3.1", here, 1_764_000_000).unwrap();
+/// assert_eq!((row.price.input, by), (0, ChargedBy::Local));
+/// ```
+pub fn at_server(
+    provider: &str,
+    model: &str,
+    base_url: Option<&str>,
+    at: u64,
+) -> Option<(PriceRow, ChargedBy)> {
+    if let Some(list) = list_of(provider, base_url) {
+        return Some((listed(list, model)?.row(at)?, ChargedBy::List));
+    }
+    let is_here = base_url.and_then(|url| Url::parse(url).ok()).is_some_and(|url| is_loopback(&url));
+    if let Some(known) = passed_on(provider, model, is_here).filter(|_| base_url.is_some()) {
+        return Some((known.row(at)?, ChargedBy::Gateway));
+    }
+    let free = ModelPrices::new(provider, model, [Period { from: None, price: Price::flat(0, 0) }], "");
+    Some((Arc::new(free).row(at)?, ChargedBy::Local)).filter(|_| is_here)
+}
+
+/// The names of the models that are known of a provider, as they are written for it; those of a maker whose name comes first
+/// in `model`, as `anthropic/…` does, with that name.
+pub fn names(provider: &str, model: &str) -> Vec<String> {
+    let (maker, lists) = match made_by(model) {
+        Some((maker, list, _)) if list_of(provider, None).is_none_or(|own| own != "openrouter") => {
+            (format!("{maker}/"), vec![list])
+        }
+        _ => (String::new(), list_of(provider, None).map_or(CLOSED.to_vec(), |list| vec![list])),
+    };
+    let all = TABLE.models.iter().chain(&SUPPLEMENT.models).filter(|row| row.is_priced());
+    all.filter(|row| lists.contains(&&*row.provider)).map(|row| format!("{maker}{}", row.id)).collect()
+}
+
+/// The known model that a gateway passes on under this name.
+fn passed_on(provider: &str, model: &str, is_here: bool) -> Option<&'static Arc<ModelPrices>> {
+    if SELF_HOSTED.contains(&provider) {
+        return None;
+    }
+    let named = made_by(model);
+    let name = named.map_or(model, |(_, _, name)| name);
+    if is_here && OPEN.iter().any(|open| name.trim().to_lowercase().starts_with(open)) {
+        return None;
+    }
+    match named {
+        Some((_, list, name)) => listed(list, name),
+        None => list_of(provider, None).into_iter().chain(CLOSED).find_map(|list| listed(list, model)),
+    }
+}
+
+/// The maker's name, its list, and the name of the model there.
+fn made_by(model: &str) -> Option<(&str, &'static str, &str)> {
+    let (maker, name) = model.split_once('/')?;
+    let (_, list) = MAKERS.iter().find(|(known, _)| known.eq_ignore_ascii_case(maker.trim()))?;
+    Some((maker, list, name))
+}
