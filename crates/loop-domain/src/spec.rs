@@ -474,7 +474,7 @@ pub(crate) fn no_price(file: &File, tier: Tier, model: &ModelSpec, so: &str, or:
             (
                 key,
                 format!(
-                    "what {server} charges for {name} is not known, so {so}; name a listed model that it passes on as `base_model`, or {add}"
+                    "what {server} charges for {name} is not known, so {so}; name the listed model that it passes on as `base_model`, or {add} (a price of 0 for a server of your own)"
                 ),
             )
         }

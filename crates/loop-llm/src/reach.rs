@@ -139,7 +139,7 @@ impl Unreachable {
             Self::Refused | Self::Silent => "is it running?",
             Self::NoHost | Self::NoRoute => "is it running, and is its name right?",
         };
-        format!("{}; {cure}", self.cause())
+        format!("{} ({cure})", self.cause())
     }
 }
 

@@ -27,7 +27,12 @@ fn main() -> ExitCode {
     let _rows = screen::CloseOnDrop;
     let args = match Args::read() {
         Ok(args) => args,
-        Err(answer) => return stream::answered(&answer),
+        Err(answer) => {
+            // What the user's file would have said is not known.
+            let is_missing = answer.kind() == ErrorKind::MissingRequiredArgument;
+            let wrong = environment::settings().err().filter(|_| is_missing);
+            return wrong.map_or_else(|| stream::answered(&answer), |wrong| wrong.report());
+        }
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

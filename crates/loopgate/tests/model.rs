@@ -186,10 +186,14 @@ fn what_is_wrong_with_the_words_is_said_plainly_and_shows_no_secret() {
     let named = stated(request, &["--provider", "groq", "--base-model", ""]);
     assert!(named.starts_with("loopgate: --base-model: the name is empty"), "{named}");
     let tier = Command::new(env!("CARGO_BIN_EXE_loopgate"))
-        .args(["domain", "check", "x", "--base-url", "http://me:canary@h"])
+        .args(["domain", "check", "x", "--base-url", "cheap=http://me:canary@h"])
         .output()
         .unwrap();
-    assert!(line(&tier).contains("expected TIER=URL") && !line(&tier).contains("canary"), "{}", line(&tier));
+    assert!(
+        line(&tier).contains("or TIER=URL with tier") && !line(&tier).contains("canary"),
+        "{}",
+        line(&tier)
+    );
 }
 
 #[test]

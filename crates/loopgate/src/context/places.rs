@@ -308,4 +308,7 @@ pub(crate) fn shown_value(value: &str) -> String {
 /// Says what is to be known of the prices of the models of a run that begins.
 pub(crate) fn say_prices(domain: &Domain) {
     domain.price_notes().iter().for_each(|note| stream::note(format!("price:   {note}")));
+    if let Some(unpriced) = domain.unpriced("the cost of the run will be unknown", "") {
+        stream::note(format!("warning: {unpriced}"));
+    }
 }
