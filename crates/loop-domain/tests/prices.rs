@@ -341,7 +341,7 @@ fn a_users_file_is_read_and_each_slip_in_it_has_its_place() {
     }
     fs::write(&path, b"model = \"a/b\"\n# \xff").unwrap();
     let error = UserSettings::read(&path).unwrap_err().to_string();
-    assert!(error.contains("not UTF-8 text: see line 2, byte 18 of the file"), "{error}");
+    assert!(error.contains("not UTF-8 text: see line 2, byte 17 of the file"), "{error}");
 }
 
 // 45-3

@@ -46,9 +46,9 @@ fn an_option_comes_before_a_variable_and_that_before_the_file() {
         assert!(outcome.contains(name), "{expected} of {args:?}");
     }
     // A run that has begun keeps its own model.
-    let retried = with(&shell, &[("LOOPGATE_MODEL", "offline/another")], &["retry", "last", "--json"]);
+    let retried = with(&shell, &[("LOOPGATE_MODEL", "offline/unwanted-1")], &["retry", "last", "--json"]);
     assert!(
-        retried.out.contains("of-variable") && !retried.out.contains("another"),
+        retried.out.contains("of-variable") && !retried.out.contains("unwanted-1"),
         "{} {}",
         retried.out,
         retried.err
@@ -74,11 +74,7 @@ fn the_domain_and_the_journal_are_those_of_the_user_where_a_command_names_none()
     assert_eq!(run(&["plan"]).code, 0);
     assert_eq!(run(&["domain", "check"]).code, 0);
     assert!(run(&["doctor"]).out.contains("helpdesk with 6 tools"));
-    assert!(
-        run(&["runs"]).out.contains("totals:  4 runs") || run(&["runs"]).out.contains("4 answered"),
-        "{}",
-        run(&["runs"]).out
-    );
+    assert_eq!(run(&["runs"]).out.matches("  helpdesk  ").count(), 4, "{}", run(&["runs"]).out);
     assert!(fs::metadata(&journal).is_ok());
     // A domain that is named comes first.
     let named = run(&["plan", "examples/nowhere"]);

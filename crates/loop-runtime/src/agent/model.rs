@@ -263,10 +263,13 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_somebody_else_has_a_price_only_where_it_is_given() {
+    fn a_server_of_somebody_else_has_the_price_of_a_known_model_and_none_of_another() {
+        let at = |name: &str, url: &str| resolve(NamedModel::new(name).with_base_url(url), None).unwrap();
+        let spec = at("anthropic/claude-haiku-4-5", "https://gateway.corp/v1");
+        assert_eq!((spec.price.map(|price| price.input), spec.context_tokens), (Some(1_000_000), 200_000));
+        assert_eq!(at("openai-chat/own", "https://gateway.corp/v1").price, None);
+        assert_eq!(at("openai-chat/own", "http://127.0.0.1:1/v1").price, Some(Price::flat(0, 0)));
         let local = || NamedModel::new("anthropic/claude-haiku-4-5").with_base_url("http://127.0.0.1:1/v1");
-        let spec = resolve(local(), None).unwrap();
-        assert_eq!((spec.price, spec.context_tokens), (None, 200_000));
         let spec = resolve(local().with_price(Price::flat(1, 2)), None).unwrap();
         assert_eq!(spec.price, Some(Price::flat(1, 2)));
     }

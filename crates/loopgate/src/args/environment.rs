@@ -27,7 +27,7 @@ pub(crate) const VARIABLES: [(&str, &str); 13] = [
     ("OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_*", "where traces and metrics are sent"),
     (
         "OPENAI_API_KEY, ANTHROPIC_API_KEY, …",
-        "the key of a provider's models, as docs/reference/models.md lists them",
+        "the key of a provider's models; `loopgate doctor DOMAIN` names one that is missing",
     ),
 ];
 
