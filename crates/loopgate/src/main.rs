@@ -155,7 +155,7 @@ pub(crate) enum Command {
     Init(start::InitArgs),
     /// Say what is missing: keys, prices, servers, places to write
     Doctor(start::DoctorArgs),
-    /// Print the model, journal and domain of commands that name none, and who says so
+    /// Print the model, journal and domain that are used, and who says so
     Config(look::ConfigArgs),
     /// Run a work item through a domain's loop
     Run(Box<start::RunArgs>),
