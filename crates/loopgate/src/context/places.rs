@@ -72,7 +72,7 @@ pub(crate) fn options(
     for text in set {
         let Some((key, value)) = text.split_once('=') else {
             return Err(Failure::new(format!(
-                "--set {text}: expected KEY=VALUE, for example limits.max_passes=3"
+                "--set {text}: expected KEY=VALUE, for example limits.passes=3"
             )));
         };
         options.set.push((key.trim().to_owned(), value.to_owned()));
@@ -263,7 +263,13 @@ pub(crate) fn model(text: &str) -> Result<(Tier, String), Failure> {
 /// The same, as it is given at `place`.
 pub(crate) fn model_in(place: &str, text: &str) -> Result<(Tier, String), Failure> {
     match of_tier(text) {
-        Some((tier, model)) if model.contains('/') => Ok((tier, model.to_owned())),
+        Some((tier, model))
+            if model
+                .split_once('/')
+                .is_some_and(|(provider, name)| !provider.is_empty() && !name.is_empty()) =>
+        {
+            Ok((tier, model.to_owned()))
+        }
         _ => Err(Failure::new(format!(
             "{place}: expected PROVIDER/NAME, for example offline/offline-1, or TIER=PROVIDER/NAME with tier selector, base, escalated or fallback"
         ))),
