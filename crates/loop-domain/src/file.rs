@@ -303,11 +303,8 @@ fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
     };
     lay_settings(&mut tree)?;
     let mut replaced = Replaced::new();
-    if let Some(UserModel { place, tier, model, base_url }) = &options.user_model {
+    if let Some(UserModel { place, tier, model }) = &options.user_model {
         set_model(&mut tree, *tier, model, place, &mut replaced)?;
-        if let Some(url) = base_url {
-            tree.set(&format!("models.{}.base_url", tier.name()), &quoted(url), place)?;
-        }
     }
     for (tier, model) in &options.models {
         set_model(&mut tree, *tier, model, &format!("--model {}={model}", tier.name()), &mut replaced)?;

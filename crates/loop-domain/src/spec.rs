@@ -450,80 +450,56 @@ fn cost_limit(file: &File, models: &ModelSpecs) -> Result<Option<PicoUsd>, Domai
     })
 }
 
-/// That the price of a model is not known, at the place of the probable mistake: its name, its server, or neither.
+/// That the price of a model is not known, at the place of the probable mistake: its name, or its server.
 pub(crate) fn no_price(file: &File, tier: Tier, model: &ModelSpec, so: &str, or: &str) -> DomainError {
-    let tier = tier.name();
     let (like, name) = (file.like(&model.provider), model.base_model.as_deref().unwrap_or(&model.model));
-    let names = names(like, name);
-    let similar = similar(name, names.iter().map(String::as_str)).filter(|similar| *similar != name);
-    let key = if model.base_model.is_some() { "base_model" } else { "model" };
-    let add = format!("add `price` to [models.{tier}]{or}");
-    let (key, message) = match (similar, server_of(file, tier)) {
-        (Some(similar), _) => (
-            key,
-            format!(
-                "did you mean `{similar}`? The price of {name} is not known, so {so}; correct the name, or {add}"
-            ),
+    let (names, tier) = (names(like, name), tier.name());
+    let (key, what, cure) = match (similar(name, names.iter().map(String::as_str)), server_of(file, tier)) {
+        (Some(similar), _) if similar != name => (
+            "model",
+            format!("did you mean `{similar}`? The price of {name}"),
+            "correct the name, or".to_owned(),
         ),
-        (None, Some((url, server))) if list_of(like, Some(&url)).is_none() => {
-            let key = if config_of(file, tier).is_some_and(|config| config.base_url.is_some()) {
-                "base_url"
-            } else {
-                key
-            };
-            (
-                key,
-                format!(
-                    "what {server} charges for {name} is not known, so {so}; name the listed model that it passes on as `base_model`, or {add} (a price of 0 for a server of your own)"
-                ),
-            )
+        (_, Some((url, server))) if list_of(like, Some(&url)).is_none() => {
+            let cure = "name the listed model that it passes on as `base_model`, or".to_owned();
+            ("base_url", format!("what {server} charges for {name}"), cure)
         }
-        (None, _) => (
-            key,
-            format!(
-                "{like} has no model {name} whose price is known, so {so}; `loopgate model list --provider {like}` lists them: correct the name, or {add}"
-            ),
-        ),
+        _ => {
+            let list = format!(
+                "`loopgate model list --provider {like}` lists the known models: correct the name, or"
+            );
+            ("model", format!("the price of {like}/{name}"), list)
+        }
     };
-    file.error(&["models", tier, key], message)
+    let path = ["models", tier, key];
+    let path = if file.has(&path) { &path[..] } else { &path[..2] };
+    file.error(path, format!("{what} is not known, so {so}; {cure} add `price` to [models.{tier}]{or}"))
 }
 
 /// What is to be known of the price of each model that is not charged by its provider's own list.
 pub(crate) fn price_notes(file: &File, spec: &RunSpec) -> Vec<String> {
     let tiers = [Tier::Selector, Tier::Base, Tier::Escalated, Tier::Fallback];
-    let mut notes: Vec<String> =
-        tiers.into_iter().filter_map(|tier| note(file, tier.name(), spec.model(tier))).collect();
-    notes.dedup();
-    notes
-}
-
-fn note(file: &File, tier: &str, model: &ModelSpec) -> Option<String> {
-    let config = config_of(file, tier)?;
-    let (row, by) = file.price_row(config).filter(|_| !is_free(&config.provider))?;
-    let ((_, server), named) = (server_of(file, tier)?, format!("{}/{}", model.provider, model.model));
-    match by {
-        ChargedBy::List => None,
-        ChargedBy::Local => Some(format!("{named}: local server: cost 0 ({server})")),
-        ChargedBy::Gateway => Some(format!(
-            "{named}: at the price of {}/{} ({}); where {server} charges another, add `price` to [models.{tier}]",
-            row.model.provider, row.model.id, row.model.source
-        )),
-    }
-}
-
-fn config_of<'a>(file: &'a File, tier: &str) -> Option<&'a ModelConfig> {
-    let models = &file.config.models;
-    match tier {
-        "base" => Some(&models.base),
-        "selector" => models.selector.as_ref(),
-        "escalated" => models.escalated.as_ref(),
-        _ => models.fallback.as_ref(),
-    }
+    let note = |tier: Tier| {
+        let (model, tier) = (spec.model(tier), tier.name());
+        let config = file.config.models.of(tier).filter(|config| !is_free(&config.provider))?;
+        let ((row, by), (_, server)) = (file.price_row(config)?, server_of(file, tier)?);
+        let of_list = &row.model;
+        let says = match by {
+            ChargedBy::List => return None,
+            ChargedBy::Local => format!("local server: cost 0 ({server})"),
+            ChargedBy::Gateway => format!(
+                "at the price of {}/{} ({}); where {server} charges another, add `price` to [models.{tier}]",
+                of_list.provider, of_list.id, of_list.source
+            ),
+        };
+        Some(format!("{}/{}: {says}", model.provider, model.model))
+    };
+    tiers.into_iter().filter_map(note).collect()
 }
 
 /// The URL of the server of a tier's model, and the same as it is shown.
 fn server_of(file: &File, tier: &str) -> Option<(String, String)> {
-    let config = config_of(file, tier)?;
+    let config = file.config.models.of(tier)?;
     let profile = remote::profile(file, &config.provider).ok().flatten();
     let url = config.base_url.as_deref().or(profile.as_ref()?.base_url.as_deref())?;
     Some((url.to_owned(), shown(&base_url_of(url).ok()?)))

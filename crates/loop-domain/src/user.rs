@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use loop_core::types::Tier;
-use loop_llm::http::base_url_of;
 use loop_tools::files;
 use serde::Deserialize;
 
 use crate::error::DomainError;
 use crate::file::Place;
-use crate::tree::{Fault, Node};
+use crate::tree::Node;
 
 /// A model that a user prefers: it replaces that of the domain file, and is replaced by one that a command names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +19,6 @@ pub struct UserModel {
     pub tier: Tier,
     /// `PROVIDER/NAME`.
     pub model: String,
-    /// Where its server is. `None`: the provider's own.
-    pub base_url: Option<String>,
 }
 
 /// What a user's `config.toml` holds.
@@ -30,8 +27,6 @@ pub struct UserModel {
 pub struct UserSettings {
     /// `PROVIDER/NAME` of the base model. `None`: the domain's.
     pub model: Option<String>,
-    /// The URL of that model's server. `None`: the provider's own.
-    pub base_url: Option<String>,
     /// A file or the URL of a database. `None`: the usual place.
     pub journal: Option<String>,
     /// A domain folder. `None`: each command names one.
@@ -50,24 +45,6 @@ impl UserSettings {
         let text = files::text(path, files::MAX_BYTES)
             .map_err(|error| DomainError::Unreadable { path: path.to_owned(), message: error.to_string() })?;
         let place = Place { path: path.to_owned(), text };
-        Self::of_text(&place.text).map_err(|fault| place.error(fault))
-    }
-
-    fn of_text(text: &str) -> Result<Self, Fault> {
-        let tree = Node::parse(text)?;
-        let settings = Self::deserialize(&tree)?;
-        let fault = |key: &str, message: &str| Err(Fault::new(tree.origin_of(&[key]), message));
-        if settings.model.as_ref().is_some_and(|model| !model.contains('/')) {
-            return fault("model", "write PROVIDER/NAME, for example `anthropic/claude-haiku-4-5`");
-        }
-        if let Some(url) = &settings.base_url {
-            if settings.model.is_none() {
-                return fault("base_url", "it is for the model of this file; add `model`, or take it out");
-            }
-            if let Err(message) = base_url_of(url) {
-                return fault("base_url", &message);
-            }
-        }
-        Ok(settings)
+        Node::parse(&place.text).and_then(|tree| Self::deserialize(&tree)).map_err(|fault| place.error(fault))
     }
 }

@@ -555,7 +555,7 @@ fn a_model_behind_a_server_says_what_it_lacks() {
     );
     check(
         &format!("{}[limits]\ncost_usd = 0.05\n", with(&format!("{chat}model = \"m\"\n"))),
-        "9:1: openai-chat has no model m whose price is known, so limits.cost_usd cannot be kept; `loopgate model list --provider openai-chat` lists them: correct the name, or add `price` to [models.base], or write limits.cost_usd = \"none\"",
+        "9:1: the price of openai-chat/m is not known, so limits.cost_usd cannot be kept; `loopgate model list --provider openai-chat` lists the known models: correct the name, or add `price` to [models.base], or write limits.cost_usd = \"none\"",
     );
 }
 

@@ -22,7 +22,6 @@ use crate::mask;
 /// A server as messages name it, and whether it has answered this process.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
-    url: Url,
     shown: Arc<str>,
     has_answered: Arc<AtomicBool>,
 }
@@ -30,11 +29,10 @@ pub(crate) struct Server {
 impl Server {
     /// The server with this base URL. All models of one host and port share what is known of it.
     pub(crate) fn of(url: &Url) -> Self {
-        type Servers = Mutex<BTreeMap<String, Arc<AtomicBool>>>;
-        static SERVERS: LazyLock<Servers> = LazyLock::new(Servers::default);
+        static SERVERS: LazyLock<Mutex<BTreeMap<String, Arc<AtomicBool>>>> = LazyLock::new(Mutex::default);
         let mut servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
         let has_answered = Arc::clone(servers.entry(url.origin().ascii_serialization()).or_default());
-        Self { shown: shown(url).into(), url: url.clone(), has_answered }
+        Self { shown: shown(url).into(), has_answered }
     }
 
     /// Takes note of an answer, whatever it says.
@@ -45,25 +43,25 @@ impl Server {
     /// The error of a call that got no answer. A server that never answered this process and takes no connection is
     /// probably not there: the call is not worth another try.
     pub(crate) fn error(&self, error: Interrupted, secrets: &Secrets) -> LlmError {
-        let Interrupted::Http(http) = &error else {
-            return LlmError::new(FailureKind::Connection, ErrorPhase::Headers, error.message());
+        let (phase, cause) = match &error {
+            Interrupted::Http(error) if error.is_connect() => (ErrorPhase::Connect, cause_of(error)),
+            _ => (ErrorPhase::Headers, None),
         };
-        if !http.is_connect() {
-            let message = mask::line(&error.message(), secrets);
-            return LlmError::new(FailureKind::Connection, ErrorPhase::Headers, message);
-        }
-        let cause = Unreachable::of(http);
-        let says = match (cause, proxy_of(&self.url).ok().flatten()) {
-            (Some(cause), None) => cause.says(),
-            (Some(cause), Some(proxy)) => format!("{} ({})", cause.cause(), proxy.hint()),
-            (None, _) => error.message(),
-        };
+        // The words of an error by a proxy are about the proxy.
+        let says = cause.filter(|_| !error.is_by_proxy()).map_or_else(|| error.message(), str::to_owned);
         let message = mask::line(&format!("{}: {says}", self.shown), secrets);
-        let mut error = LlmError::new(FailureKind::Connection, ErrorPhase::Connect, message);
+        let mut error = LlmError::new(FailureKind::Connection, phase, message);
         if cause.is_some() && !self.has_answered.load(Ordering::Relaxed) {
             error.retry = RetryAdvice::Never;
         }
         error
+    }
+}
+
+impl Interrupted {
+    fn is_by_proxy(&self) -> bool {
+        let url = if let Self::Http(error) = self { error.url() } else { None };
+        url.is_some_and(|url| matches!(proxy_of(url), Ok(Some(_))))
     }
 }
 
@@ -73,22 +71,18 @@ impl Server {
 /// One line: the URL with credentials masked, why it takes no connection, and what to look at.
 pub async fn reach(url: &str, limit: Duration) -> Result<String, String> {
     let url = base_url_of(url)?;
-    let failed = |cause: String| format!("{}: {cause}", shown(&url));
-    let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
-        return Err(failed("the URL has no host".to_owned()));
-    };
-    let host = host.trim_matches(['[', ']']);
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let connecting = async {
-        let addresses: Vec<_> = lookup_host((host, port)).await.map_err(NoHost)?.collect();
+        let place = (host, url.port_or_known_default().unwrap_or_default());
+        let addresses: Vec<_> = lookup_host(place).await.map_err(NoHost)?.collect();
         TcpStream::connect(&*addresses).await.map_err(Box::<dyn Error + Send + Sync>::from)
     };
-    match tokio::time::timeout(limit, connecting).await {
-        Ok(Ok(_)) => Ok(shown(&url)),
-        Ok(Err(error)) => {
-            Err(failed(Unreachable::of(&*error).map_or_else(|| error.to_string(), Unreachable::says)))
-        }
-        Err(_) => Err(failed(Unreachable::Silent.says())),
-    }
+    let cause = match tokio::time::timeout(limit, connecting).await {
+        Ok(Ok(_)) => return Ok(shown(&url)),
+        Ok(Err(error)) => cause_of(&*error).map_or_else(|| error.to_string(), str::to_owned),
+        Err(_) => SILENT.to_owned(),
+    };
+    Err(format!("{}: {cause}", shown(&url)))
 }
 
 /// A URL without user, password and query, with what else looks like a credential masked.
@@ -97,51 +91,22 @@ pub fn shown(url: &Url) -> String {
     mask::line(&text, &secrets_of(url))
 }
 
-/// Why a server takes no connection.
-#[derive(Clone, Copy, Debug)]
-enum Unreachable {
-    Refused,
-    NoHost,
-    NoRoute,
-    Silent,
-}
-
-impl Unreachable {
-    /// The cause of an error, by the types in its chain. `None`: another one, such as a certificate.
-    fn of(error: &(dyn Error + 'static)) -> Option<Self> {
-        std::iter::successors(Some(error), |error| Error::source(*error)).find_map(|error| {
-            if error.is::<NoHost>() {
-                return Some(Self::NoHost);
-            }
-            if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_timeout) {
-                return Some(Self::Silent);
-            }
-            match error.downcast_ref::<io::Error>()?.kind() {
-                ErrorKind::ConnectionRefused => Some(Self::Refused),
-                ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => Some(Self::NoRoute),
-                ErrorKind::TimedOut => Some(Self::Silent),
-                _ => None,
-            }
-        })
-    }
-
-    fn cause(self) -> &'static str {
-        match self {
-            Self::Refused => "connection refused",
-            Self::NoHost => "no such host",
-            Self::NoRoute => "no route to the host",
-            Self::Silent => "no connection in time",
+/// Why a server takes no connection, by the types in the chain of an error. `None`: another cause, such as a certificate.
+fn cause_of(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    std::iter::successors(Some(error), |error| Error::source(*error)).find_map(|error| {
+        if error.is::<NoHost>() {
+            return Some("no such host (is it running, and is its name right?)");
         }
-    }
-
-    fn says(self) -> String {
-        let cure = match self {
-            Self::Refused | Self::Silent => "is it running?",
-            Self::NoHost | Self::NoRoute => "is it running, and is its name right?",
-        };
-        format!("{} ({cure})", self.cause())
-    }
+        match error.downcast_ref::<io::Error>()?.kind() {
+            ErrorKind::ConnectionRefused => Some("connection refused (is it running?)"),
+            ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => Some("no route (is it running?)"),
+            ErrorKind::TimedOut => Some(SILENT),
+            _ => None,
+        }
+    })
 }
+
+const SILENT: &str = "no connection in time (is it running?)";
 
 /// The names of hosts as the system knows them. What it does not know is an error of its own type.
 pub(crate) struct SystemNames;

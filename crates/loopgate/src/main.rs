@@ -13,6 +13,7 @@ mod shown;
 mod start;
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -128,9 +129,12 @@ impl Args {
             Ok(matches) => !args::domain_named(&mut command, matches)?,
             Err(error) => error.kind() == ErrorKind::MissingRequiredArgument,
         };
-        let with_domain = if names_none { environment::with_domain(&words, behind) } else { None };
+        let domain = environment::domain().filter(|_| names_none).map(PathBuf::into_os_string);
+        let (before, behind) = words.split_at(behind);
         // What is wrong is said of the words as they were given.
-        let again = with_domain.and_then(|words| command.try_get_matches_from_mut(words).ok());
+        let again = domain.and_then(|domain| {
+            command.try_get_matches_from_mut(before.iter().chain([&domain]).chain(behind)).ok()
+        });
         Self::from_arg_matches(&again.map_or_else(|| matched.map_err(args::advised), Ok)?)
     }
 }

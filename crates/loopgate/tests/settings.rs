@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use crate::common::{self, Ran, Shell, root};
+use crate::common::{self, Ran, Shell};
 
 const HELPDESK: &str = "examples/helpdesk";
 
@@ -87,30 +87,22 @@ fn the_domain_and_the_journal_are_those_of_the_user_where_a_command_names_none()
 
 // 45-3
 #[test]
-fn a_users_file_says_where_it_is_wrong_and_its_paths_begin_at_it() {
+fn a_users_file_says_where_it_is_wrong_and_hides_a_password() {
     let shell = Shell::new();
-    let helpdesk = root().join(HELPDESK).display().to_string();
     user_file(
         &shell,
-        &format!(
-            "model = \"ollama/x\"\nbase_url = \"http://me:canary@127.0.0.1:9/v1\"\njournal = \"j.db\"\ndomain = \"{helpdesk}\"\n"
-        ),
+        &format!("model = \"ollama/x\"\njournal = \"postgres://me:canary@h/db\"\ndomain = \"{HELPDESK}\"\n"),
     );
-    let config = shell.json(&["config", "--json"]);
-    let all = config.to_string();
-    assert!(
-        all.contains("config/loopgate/j.db") && all.contains("ollama/x") && !all.contains("canary"),
-        "{all}"
-    );
+    let all = shell.json(&["config", "--json"]).to_string();
+    assert!(all.contains("postgres://h/db") || all.contains("/db"), "{all}");
+    assert!(all.contains("ollama/x") && all.contains("config.toml") && !all.contains("canary"), "{all}");
     let plan = shell.run(&["plan"]);
     assert!(
-        plan.out.contains("ollama/x: local server: cost 0 (http://127.0.0.1:9/v1)"),
+        plan.out.contains("ollama/x: local server: cost 0 (http://127.0.0.1:11434/v1)"),
         "{} {}",
         plan.out,
         plan.err
     );
-    // Its URL is for its model alone.
-    assert!(!with(&shell, &[("LOOPGATE_MODEL", "offline/y")], &["config"]).out.contains("base_url"));
     user_file(&shell, "modell = \"a/b\"\n");
     for args in [&["config"][..], &["plan"], &["plan", HELPDESK], &["runs"]] {
         let ran = shell.run(args);
@@ -122,11 +114,13 @@ fn a_users_file_says_where_it_is_wrong_and_its_paths_begin_at_it() {
         );
     }
     user_file(&shell, "");
-    let wrong = with(&shell, &[("LOOPGATE_MODEL", "gpt")], &["plan", HELPDESK]);
-    assert!(wrong.err.starts_with("loopgate: LOOPGATE_MODEL: expected PROVIDER/NAME"), "{}", wrong.err);
+    for model in ["gpt", "/gpt", "openai/"] {
+        let wrong = with(&shell, &[("LOOPGATE_MODEL", model)], &["plan", HELPDESK]);
+        assert!(wrong.err.starts_with("loopgate: LOOPGATE_MODEL: expected PROVIDER/NAME"), "{}", wrong.err);
+    }
     let unknown = with(&shell, &[("LOOPGATE_MODEL", "olama/x")], &["plan", HELPDESK]);
     assert!(
-        unknown.err.contains("LOOPGATE_MODEL=olama/x: unknown provider `olama`; did you mean `ollama`?"),
+        unknown.err.contains("LOOPGATE_MODEL: olama/x: unknown provider `olama`; did you mean `ollama`?"),
         "{}",
         unknown.err
     );
@@ -237,9 +231,7 @@ fn a_command_line_that_cannot_be_meant_says_what_is() {
         (&["run", &item, HELPDESK][..], "the arguments are swapped"),
         (&["plan", &item, HELPDESK], "the arguments are swapped"),
         (&["run", &item, &item], "not a domain; name a folder that holds a loopgate.toml"),
-        (&["run", HELPDESK, &item, "--verbose"], "`--progress always` shows each step"),
-        (&["run", HELPDESK, &item, "--output", "x"], "write `> FILE`"),
-        (&["doctor", HELPDESK, "--api-key", "x"], "keys are in the environment"),
+        (&["run", HELPDESK, &item, "--verbose"], "`run --progress always` shows each step"),
     ] {
         let ran = shell.run(args);
         assert!(ran.code != 0 && ran.err.contains(expected), "{args:?}: {}", ran.err);

@@ -67,6 +67,18 @@ pub(crate) struct ModelConfig {
     pub(crate) timeout_ms: u64,
 }
 
+impl ModelsConfig {
+    /// The model of a tier, by its name. `None`: it has none of its own.
+    pub(crate) fn of(&self, tier: &str) -> Option<&ModelConfig> {
+        match tier {
+            "base" => Some(&self.base),
+            "selector" => self.selector.as_ref(),
+            "escalated" => self.escalated.as_ref(),
+            _ => self.fallback.as_ref(),
+        }
+    }
+}
+
 impl ModelConfig {
     /// The part of it that says which model of which server it is.
     pub(crate) fn server_model(&self) -> ServerModel {

@@ -21,22 +21,9 @@ pub enum ChargedBy {
     Local,
 }
 
-/// The names before the `/` of a gateway's models, and the list of each.
-const MAKERS: [(&str, &str); 13] = [
-    ("openai", "openai"),
-    ("azure", "azure"),
-    ("anthropic", "anthropic"),
-    ("google", "google"),
-    ("gemini", "google"),
-    ("vertex_ai", "google"),
-    ("x-ai", "x-ai"),
-    ("xai", "x-ai"),
-    ("mistral", "mistral"),
-    ("mistralai", "mistral"),
-    ("deepseek", "deepseek"),
-    ("groq", "groq"),
-    ("openrouter", "openrouter"),
-];
+/// Other names before the `/` of a gateway's models than those of providers, and the list of each.
+const MAKERS: [(&str, &str); 4] =
+    [("google", "google"), ("vertex_ai", "google"), ("x-ai", "x-ai"), ("mistralai", "mistral")];
 
 /// Lists whose names mean one model wherever they are given without a maker: nobody else serves these models under them.
 const CLOSED: [&str; 4] = ["openai", "anthropic", "google", "x-ai"];
@@ -81,35 +68,32 @@ pub fn at_server(
 /// The names of the models that are known of a provider, as they are written for it; those of a maker whose name comes first
 /// in `model`, as `anthropic/…` does, with that name.
 pub fn names(provider: &str, model: &str) -> Vec<String> {
-    let (maker, lists) = match made_by(model) {
-        Some((maker, list, _)) if list_of(provider, None).is_none_or(|own| own != "openrouter") => {
-            (format!("{maker}/"), vec![list])
-        }
-        _ => (String::new(), list_of(provider, None).map_or(CLOSED.to_vec(), |list| vec![list])),
-    };
+    let own = list_of(provider, None);
+    let made_by = made_by(model).filter(|_| own != Some("openrouter"));
+    let before = made_by.map_or_else(String::new, |(maker, ..)| format!("{maker}/"));
+    let lists = made_by.map(|(_, list, _)| list).or(own).map_or(CLOSED.to_vec(), |list| vec![list]);
     let all = TABLE.models.iter().chain(&SUPPLEMENT.models).filter(|row| row.is_priced());
-    all.filter(|row| lists.contains(&&*row.provider)).map(|row| format!("{maker}{}", row.id)).collect()
+    all.filter(|row| lists.contains(&&*row.provider)).map(|row| format!("{before}{}", row.id)).collect()
 }
 
 /// The known model that a gateway passes on under this name.
 fn passed_on(provider: &str, model: &str, is_here: bool) -> Option<&'static Arc<ModelPrices>> {
-    if SELF_HOSTED.contains(&provider) {
-        return None;
-    }
     let named = made_by(model);
-    let name = named.map_or(model, |(_, _, name)| name);
-    if is_here && OPEN.iter().any(|open| name.trim().to_lowercase().starts_with(open)) {
+    let name = named.map_or(model, |(_, _, name)| name).trim().to_lowercase();
+    if SELF_HOSTED.contains(&provider) || is_here && OPEN.iter().any(|open| name.starts_with(open)) {
         return None;
     }
-    match named {
-        Some((_, list, name)) => listed(list, name),
-        None => list_of(provider, None).into_iter().chain(CLOSED).find_map(|list| listed(list, model)),
-    }
+    let own = list_of(provider, None).into_iter().chain(CLOSED);
+    named
+        .map_or_else(|| own.collect(), |(_, list, _)| vec![list])
+        .into_iter()
+        .find_map(|list| listed(list, &name))
 }
 
 /// The maker's name, its list, and the name of the model there.
 fn made_by(model: &str) -> Option<(&str, &'static str, &str)> {
     let (maker, name) = model.split_once('/')?;
-    let (_, list) = MAKERS.iter().find(|(known, _)| known.eq_ignore_ascii_case(maker.trim()))?;
-    Some((maker, list, name))
+    let lower = maker.trim().to_lowercase();
+    let other = || Some(MAKERS.iter().find(|(known, _)| *known == lower)?.1);
+    Some((maker, list_of(&lower, None).or_else(other)?, name))
 }

@@ -49,14 +49,9 @@ pub(crate) fn behind_the_command(
     while let Some(word) = words.next_if(|word| !word.is_empty()) {
         let text = word.to_string_lossy();
         let (name, has_value) = text.split_once('=').map_or((&*text, false), |(name, _)| (name, true));
-        let short = name
-            .strip_prefix('-')
-            .filter(|rest| rest.chars().count() == 1)
-            .and_then(|rest| rest.chars().next());
-        let long = name.strip_prefix("--");
-        let named = |arg: &&Arg| match long {
+        let named = |arg: &&Arg| match name.strip_prefix("--") {
             Some(long) => arg.get_long() == Some(long),
-            None => short.is_some() && arg.get_short() == short,
+            None => arg.get_short().is_some_and(|short| name == format!("-{short}")),
         };
         if let Some(below) = command.find_subcommand(&word) {
             command = below;

@@ -10,26 +10,22 @@ use clap::{ArgMatches, Command, Error};
 /// # Errors
 /// The domain is behind the work item: the arguments are swapped.
 pub(crate) fn domain_named(program: &mut Command, matches: &ArgMatches) -> Result<bool, Error> {
-    let (mut command, mut matches) = (program, matches);
-    while let Some((name, below)) = matches.subcommand() {
-        let Some(found) = command.find_subcommand_mut(name) else { return Ok(true) };
-        (command, matches) = (found, below);
-    }
-    let paths = |id: &str| matches.try_get_many::<PathBuf>(id).ok().flatten().into_iter().flatten();
-    let is_positional = command.get_positionals().any(|arg| arg.get_id() == "domain");
-    let Some(named) = paths("domain").next().filter(|named| is_positional && is_item(named)) else {
-        return Ok(true);
+    let Some((name, below)) = matches.subcommand() else {
+        let arguments: Vec<&str> = program.get_positionals().map(|arg| arg.get_id().as_str()).collect();
+        let values = |id: &&str| matches.try_get_many::<PathBuf>(id).ok().flatten();
+        let paths: Vec<&PathBuf> = arguments.iter().filter_map(values).flatten().collect();
+        let [item, rest @ ..] = &*paths else { return Ok(true) };
+        if arguments.first() != Some(&"domain") || !is_item(item) {
+            return Ok(true);
+        }
+        let Some(domain) = rest.iter().find(|path| path.join("loopgate.toml").is_file()) else {
+            return Ok(false);
+        };
+        let (domain, item) = (domain.display(), item.display());
+        let message = format!("the arguments are swapped; write {domain} {item}, with the domain first");
+        return Err(program.error(ErrorKind::ValueValidation, message));
     };
-    let ids: Vec<String> = command.get_positionals().map(|arg| arg.get_id().to_string()).collect();
-    let behind = ids.iter().filter(|id| *id != "domain").flat_map(|id| paths(id));
-    if let Some(domain) = behind.into_iter().find(|path| is_domain(path)) {
-        let (domain, item) = (domain.display(), named.display());
-        let message = format!(
-            "the arguments are swapped: {domain} is the domain and {item} the work item; write {domain} {item}"
-        );
-        return Err(command.error(ErrorKind::ValueValidation, message));
-    }
-    Ok(false)
+    program.find_subcommand_mut(name).map_or(Ok(true), |command| domain_named(command, below))
 }
 
 /// Whether a path is a file that is no domain's, or standard input.
@@ -38,36 +34,13 @@ fn is_item(path: &Path) -> bool {
     path == Path::new("-") || path.is_file() && !is_toml
 }
 
-fn is_domain(path: &Path) -> bool {
-    path.join("loopgate.toml").is_file() || path.is_file() && !is_item(path)
-}
-
-/// The error of a command line, with a tip where an option is known elsewhere by another name.
+/// The error of a command line, with what there is in place of an option that many programs have.
 pub(crate) fn advised(mut error: Error) -> Error {
-    let ContextValue::String(option) = error.get(ContextKind::InvalidArg).unwrap_or(&ContextValue::None)
-    else {
-        return error;
-    };
-    let tip = match option.as_str() {
-        "--verbose" | "-v" | "--debug" => {
-            "`--progress always` shows each step of a run, and `--events` each event as JSON"
-        }
-        "--quiet" | "-q" | "--silent" => "`--progress never` shows nothing of a run but its result",
-        "--output" | "-o" | "--out" => "the result goes to standard output: write `> FILE`",
-        "--input" | "--item" | "-i" => "the work item is an argument: write DOMAIN ITEM",
-        "--yes" | "-y" | "--force" => {
-            "nothing is approved in advance: `loopgate approve` approves an action that waits"
-        }
-        "--url" | "--endpoint" | "--api-base" => "the server of a model is `--base-url [TIER=]URL`",
-        "--api-key" | "--key" | "--token" => {
-            "keys are in the environment, for example OPENAI_API_KEY: `loopgate doctor DOMAIN` says which are missing"
-        }
-        "--config" | "-c" => {
-            "settings are in the domain's loopgate.toml and `--set KEY=VALUE`; `loopgate config` prints those of the user"
-        }
-        _ => return error,
-    };
-    if error.kind() == ErrorKind::UnknownArgument {
+    if let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg)
+        && error.kind() == ErrorKind::UnknownArgument
+        && matches!(option.as_str(), "--verbose" | "-v" | "--debug" | "--quiet" | "-q")
+    {
+        let tip = "`run --progress always` shows each step, `never` none, and `--events` prints each event";
         error.remove(ContextKind::SuggestedArg);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use loop_core::types::{PicoUsd, RunId, Tier};
+use loop_core::types::{PicoUsd, RunId};
 use loop_domain::{may_hold_secret, outlives_model};
 use loop_llm::http::holds_url_secret;
 use loop_runtime::budget::{SharedBudget, Span};
@@ -68,17 +68,13 @@ impl Origin {
             plain.into_iter().cloned().collect()
         };
         let user = args.settings.user_model();
-        let of_tier = |tier: Tier, value: &str| format!("{}={value}", tier.name());
-        let model = user.map(|user| of_tier(user.tier, &user.model));
-        let url = user.and_then(|user| Some(of_tier(user.tier, user.base_url.as_ref()?)));
-        let with = |user: Option<String>, given: &[String]| -> Vec<String> {
-            user.into_iter().chain(given.iter().map(|text| places::tiered(text))).collect()
-        };
+        let model = user.map(|user| format!("{}={}", user.tier.name(), user.model));
+        let models: Vec<_> = model.into_iter().chain(places::tiered(&args.settings.models)).collect();
         Ok(Self {
             version: VERSION,
             domain: cwd.join(&args.domain),
-            models: keep("--model", &with(model, &args.settings.models)),
-            base_urls: keep("--base-url", &with(url, &args.settings.base_urls)),
+            models: keep("--model", &models),
+            base_urls: keep("--base-url", &places::tiered(&args.settings.base_urls)),
             set: keep("--set", &args.settings.set),
             profile: args.settings.profile.clone(),
             cwd,
@@ -168,11 +164,10 @@ impl Origin {
         let models: Vec<_> = settings.models.iter().filter_map(|text| places::model(text).ok()).collect();
         let outlives = |set: &&String| models.iter().all(|(tier, it)| outlives_model(&key(set), *tier, it));
         let set: Vec<String> = self.set.iter().filter(outlives).cloned().collect();
-        let tiered = |given: &[String]| given.iter().map(|text| places::tiered(text)).collect::<Vec<_>>();
         let settings = SettingArgs {
             profile: settings.profile.clone().or_else(|| self.profile.clone()),
-            models: merged(&self.models, &tiered(&settings.models)),
-            base_urls: merged(&self.base_urls, &tiered(&settings.base_urls)),
+            models: merged(&self.models, &places::tiered(&settings.models)),
+            base_urls: merged(&self.base_urls, &places::tiered(&settings.base_urls)),
             set: merged(&set, &settings.set),
             user: None,
         };

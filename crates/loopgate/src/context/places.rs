@@ -9,7 +9,7 @@ use loop_core::WorkItem;
 use loop_core::types::Tier;
 use loop_domain::review::McpServers;
 use loop_domain::{Domain, DomainReport, LoadOptions};
-use loop_llm::http::{base_url_of, shown};
+use loop_llm::http::base_url_of;
 use loop_runtime::journal::{StoredJournal, SyncPolicy};
 use loop_tools::files;
 
@@ -262,18 +262,13 @@ pub(crate) fn model(text: &str) -> Result<(Tier, String), Failure> {
 
 /// The same, as it is given at `place`.
 pub(crate) fn model_in(place: &str, text: &str) -> Result<(Tier, String), Failure> {
-    match of_tier(text) {
-        Some((tier, model))
-            if model
-                .split_once('/')
-                .is_some_and(|(provider, name)| !provider.is_empty() && !name.is_empty()) =>
-        {
-            Ok((tier, model.to_owned()))
-        }
-        _ => Err(Failure::new(format!(
+    let is_whole = |model: &str| model.contains('/') && !model.starts_with('/') && !model.ends_with('/');
+    let (tier, model) = of_tier(text).filter(|(_, model)| is_whole(model)).ok_or_else(|| {
+        Failure::new(format!(
             "{place}: expected PROVIDER/NAME, for example offline/offline-1, or TIER=PROVIDER/NAME with tier selector, base, escalated or fallback"
-        ))),
-    }
+        ))
+    })?;
+    Ok((tier, model.to_owned()))
 }
 
 /// What `--base-url` gives: a tier, base where none is named, and a URL.
@@ -288,9 +283,10 @@ pub(crate) fn base_url(text: &str) -> Result<(Tier, String), Failure> {
     Ok((tier, url.to_owned()))
 }
 
-/// The same option with its tier.
-pub(crate) fn tiered(text: &str) -> String {
-    of_tier(text).map_or_else(|| text.to_owned(), |(tier, rest)| format!("{}={rest}", tier.name()))
+/// The same options, each with its tier.
+pub(crate) fn tiered(given: &[String]) -> Vec<String> {
+    let of = |(tier, rest): (Tier, &str)| format!("{}={rest}", tier.name());
+    given.iter().map(|text| of_tier(text).map_or_else(|| text.clone(), of)).collect()
 }
 
 /// The tier that a value names, base where it names none, and the rest. `None`: there is no such tier.
@@ -303,12 +299,6 @@ fn of_tier(text: &str) -> Option<(Tier, &str)> {
         }
         _ => Some((Tier::Base, text.trim())),
     }
-}
-
-/// A value as it is shown: of a URL no credential.
-pub(crate) fn shown_value(value: &str) -> String {
-    reqwest::Url::parse(value)
-        .map_or_else(|_| value.to_owned(), |url| if url.has_host() { shown(&url) } else { value.to_owned() })
 }
 
 /// Says what is to be known of the prices of the models of a run that begins.

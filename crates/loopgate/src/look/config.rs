@@ -1,9 +1,10 @@
-//! `loopgate config`: which model, journal and domain hold where a command names none, and who says so.
+//! `loopgate config`: the model, the journal and the domain of commands that name none, and who says so.
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use loop_llm::http::shown;
 use loop_runtime::journal::StoredJournal;
+use reqwest::Url;
 
 use crate::args::{ReportArgs, environment, environment::Setting};
 use crate::context::places;
@@ -18,35 +19,27 @@ pub(crate) struct ConfigArgs {
 
 pub(crate) fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     let said = environment::settings()?;
-    let own = |key: &str| said.iter().find(|setting| setting.key == key).cloned();
-    let default = |key, value: String| Setting { key, value, origin: "default".to_owned() };
-    let journal = || default("journal", StoredJournal::default_path().display().to_string());
-    let prices = places::prices().map(|path| Setting {
-        key: "prices",
-        value: path.display().to_string(),
-        origin: "LOOPGATE_PRICES".to_owned(),
-    });
-    let settings: Vec<Setting> = [
-        Some(own("model").unwrap_or_else(|| default("model", "the domain's".to_owned()))),
-        own("base_url"),
-        Some(own("journal").unwrap_or_else(journal)),
-        Some(own("domain").unwrap_or_else(|| default("domain", "each command names one".to_owned()))),
-        prices.or_else(|| Some(default("prices", "those that come with loopgate".to_owned()))),
-    ]
-    .into_iter()
-    .flatten()
-    .map(|setting| Setting { value: places::shown_value(&setting.value), ..setting })
-    .collect();
-    args.json.print(&settings, || {
-        let mut text = String::new();
-        for Setting { key, value, origin } in &settings {
-            let _ = writeln!(text, "{key:<8}  {value}  ({origin})");
-        }
-        if let Some(file) = environment::file() {
-            let is_there = if file.exists() { "" } else { "  (not there)" };
-            let _ = writeln!(text, "{:<8}  {}{is_there}", "file", file.display());
-        }
-        text
-    })?;
+    let is_own = places::prices().is_some();
+    let file = environment::file().unwrap_or_default();
+    let rows = [
+        ("model", "the domain's".to_owned(), "default"),
+        ("journal", StoredJournal::default_path().display().to_string(), "default"),
+        ("domain", "each command names one".to_owned(), "default"),
+        ("prices", places::prices().unwrap_or_default().display().to_string(), "LOOPGATE_PRICES"),
+        ("file", file.display().to_string(), if file.exists() { "read" } else { "not there" }),
+    ];
+    let rows = rows.into_iter().filter(|(key, ..)| *key != "prices" || is_own);
+    let settings: Vec<Setting> = rows
+        .map(|(key, value, origin)| {
+            let default = Setting { key, value, origin: origin.to_owned() };
+            let mut setting = said.iter().find(|setting| setting.key == key).cloned().unwrap_or(default);
+            // The URL of a journal may hold a password.
+            let url = Url::parse(&setting.value).ok().filter(Url::has_host);
+            setting.value = url.map_or(setting.value, |url| shown(&url));
+            setting
+        })
+        .collect();
+    let line = |Setting { key, value, origin }: &Setting| format!("{key:<8}  {value}  ({origin})\n");
+    args.json.print(&settings, || settings.iter().map(line).collect())?;
     Ok(ExitCode::SUCCESS)
 }
