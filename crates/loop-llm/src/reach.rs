@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +12,8 @@ use loop_core::secrets::Secrets;
 use loop_core::types::FailureKind;
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
+use tokio::task::spawn_blocking;
 
 use crate::error::{ErrorPhase, LlmError, RetryAdvice};
 use crate::exchange::Interrupted;
@@ -73,9 +75,10 @@ pub async fn reach(url: &str, limit: Duration) -> Result<String, String> {
     let url = base_url_of(url)?;
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let connecting = async {
-        let place = (host, url.port_or_known_default().unwrap_or_default());
-        let addresses: Vec<_> = lookup_host(place).await.map_err(NoHost)?.collect();
-        TcpStream::connect(&*addresses).await.map_err(Box::<dyn Error + Send + Sync>::from)
+        let port = url.port_or_known_default().unwrap_or_default();
+        TcpStream::connect(&*addresses(host.to_owned(), port).await?)
+            .await
+            .map_err(Box::<dyn Error + Send + Sync>::from)
     };
     let cause = match tokio::time::timeout(limit, connecting).await {
         Ok(Ok(_)) => return Ok(shown(&url)),
@@ -113,11 +116,15 @@ pub(crate) struct SystemNames;
 
 impl Resolve for SystemNames {
     fn resolve(&self, name: Name) -> Resolving {
-        Box::pin(async move {
-            let addresses: Vec<_> = lookup_host((name.as_str(), 0)).await.map_err(NoHost)?.collect();
-            Ok(Box::new(addresses.into_iter()) as Addrs)
-        })
+        Box::pin(
+            async move { Ok(Box::new(addresses(name.as_str().to_owned(), 0).await?.into_iter()) as Addrs) },
+        )
     }
+}
+
+async fn addresses(host: String, port: u16) -> Result<Vec<SocketAddr>, NoHost> {
+    let found = spawn_blocking(move || (host, port).to_socket_addrs()).await.map_err(io::Error::other);
+    found.flatten().map(Iterator::collect).map_err(NoHost)
 }
 
 /// The system knows no address of a host.

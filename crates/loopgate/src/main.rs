@@ -129,7 +129,7 @@ impl Args {
             Ok(matches) => !args::domain_named(&mut command, matches)?,
             Err(error) => error.kind() == ErrorKind::MissingRequiredArgument,
         };
-        let domain = environment::domain().filter(|_| names_none).map(PathBuf::into_os_string);
+        let domain = environment::path("domain").filter(|_| names_none).map(PathBuf::into_os_string);
         let (before, behind) = words.split_at(behind);
         // What is wrong is said of the words as they were given.
         let again = domain.and_then(|domain| {

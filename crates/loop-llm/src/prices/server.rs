@@ -25,7 +25,7 @@ pub enum ChargedBy {
 const MAKERS: [(&str, &str); 4] =
     [("google", "google"), ("vertex_ai", "google"), ("x-ai", "x-ai"), ("mistralai", "mistral")];
 
-/// Lists whose names mean one model wherever they are given without a maker: nobody else serves these models under them.
+/// Lists whose names mean one model wherever they are given without a maker: no other server has these names for models of its own.
 const CLOSED: [&str; 4] = ["openai", "anthropic", "google", "x-ai"];
 
 /// How the names of models begin that are on those lists and that anybody can run.

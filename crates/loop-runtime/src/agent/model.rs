@@ -105,7 +105,7 @@ impl NamedModel {
         let mut spec = ModelSpec::new(provider, model);
         let mut client: Arc<dyn ChatModel> = Arc::new(client);
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        if let Some(known) = known(provider, model) {
+        if let Some(known) = loop_llm::prices::known(provider, model) {
             spec.context_tokens = known.context_tokens.unwrap_or(spec.context_tokens);
             spec.max_output_tokens =
                 known.max_output_tokens.map_or(spec.max_output_tokens, |max| max.min(spec.max_output_tokens));
@@ -122,11 +122,6 @@ impl NamedModel {
         spec.price = self.price.or(spec.price);
         Ok((client, spec))
     }
-}
-
-/// What the price table says of a model.
-fn known(provider: &str, model: &str) -> Option<Arc<loop_llm::prices::ModelPrices>> {
-    loop_llm::prices::known(provider, model)
 }
 
 /// What is said of a provider that there is not: the one that was probably meant, and all of them.

@@ -103,12 +103,7 @@ pub(crate) fn model() -> Option<UserModel> {
     Some(UserModel { place: format!("{origin}: {value}"), tier, model })
 }
 
-/// The journal of commands that name none. `None`: the usual one.
-pub(crate) fn journal() -> Option<PathBuf> {
-    Some(PathBuf::from(&setting("journal")?.value))
-}
-
-/// The domain of commands that name none. `None`: each has to name one.
-pub(crate) fn domain() -> Option<PathBuf> {
-    Some(PathBuf::from(&setting("domain")?.value))
+/// The `journal` or the `domain` of commands that name none. `None`: the user names none.
+pub(crate) fn path(key: &str) -> Option<PathBuf> {
+    Some(PathBuf::from(&setting(key)?.value))
 }

@@ -149,7 +149,10 @@ pub(crate) struct JournalArgs {
 impl JournalArgs {
     /// Where the journal is: as the option says, else as the user prefers.
     pub(crate) fn path(&self) -> PathBuf {
-        self.journal.clone().or_else(environment::journal).unwrap_or_else(StoredJournal::default_path)
+        self.journal
+            .clone()
+            .or_else(|| environment::path("journal"))
+            .unwrap_or_else(StoredJournal::default_path)
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) async fn tools(args: ToolsArgs) -> Result<ExitCode, Failure> {
     }
     let missing = || Failure::new("no domain is named; name its folder, for example `loopgate tools DOMAIN`");
     let named = DomainArgs {
-        domain: args.domain.or_else(environment::domain).ok_or_else(missing)?,
+        domain: args.domain.or_else(|| environment::path("domain")).ok_or_else(missing)?,
         settings: args.settings,
     };
     match args.command {

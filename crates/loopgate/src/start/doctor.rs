@@ -67,7 +67,7 @@ pub(crate) async fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let SettingArgs { profile, models, base_urls, set, .. } = &args.settings;
     let is_set =
         args.call || profile.is_some() || [models, base_urls, set].iter().any(|given| !given.is_empty());
-    match args.domain.clone().or_else(environment::domain) {
+    match args.domain.clone().or_else(|| environment::path("domain")) {
         Some(folder) => findings.extend(domain(folder, args).await?),
         None if is_set => {
             return Err(Failure::new(
