@@ -29,6 +29,7 @@ use crate::mcp::Servers;
 use crate::models::{self, Built};
 use crate::report::{self, DomainReport};
 use crate::scripts::Scripts;
+use crate::user::UserModel;
 use crate::{hooks, item, parts, protocol, remote, spec, tools};
 
 /// What the caller gives besides the folder. It replaces settings of the file: first the profile, then the models, then
@@ -40,6 +41,8 @@ pub struct LoadOptions {
     /// Dotted keys with their values, for example `limits.passes` and `3`. A value is read as TOML, or as a text if
     /// it is not TOML.
     pub set: Vec<(String, String)>,
+    /// The model that the user prefers, in place of the file's. `None`: none.
+    pub user_model: Option<UserModel>,
     /// Models that replace the file's: a tier and `PROVIDER/NAME`. For `scripted`, the name is the file with the
     /// replies. What `set` says of such a model, for example its temperature, applies to it.
     pub models: Vec<(Tier, String)>,
@@ -67,7 +70,9 @@ impl LoadOptions {
             self.set.iter().partition(|(key, _)| key.trim_start().starts_with("models"));
         let set = set.into_iter().map(|(key, value)| of(key, value));
         let of_models = of_models.into_iter().map(|(key, value)| of(key, value));
-        let models = self.models.iter().map(|(tier, model)| of(&format!("models.{}", tier.name()), model));
+        let of_user = self.user_model.iter().map(|user| (&user.tier, &user.model));
+        let models = of_user.chain(self.models.iter().map(|(tier, model)| (tier, model)));
+        let models = models.map(|(tier, model)| of(&format!("models.{}", tier.name()), model));
         let urls = self.base_urls.iter();
         let urls = urls.map(|(tier, url)| of(&format!("models.{}.base_url", tier.name()), url));
         profile.chain(set).chain(models).chain(of_models).chain(urls).collect()
@@ -97,6 +102,7 @@ pub struct Domain {
     warnings: Vec<String>,
     changed_tools: Vec<String>,
     of_calibration: Vec<String>,
+    untrusted: Vec<DomainError>,
     unset: Vec<DomainError>,
     unset_to_save: Vec<DomainError>,
     hooks: Hooks,
@@ -104,6 +110,7 @@ pub struct Domain {
     recorder: Option<Recorder>,
     secrets: Secrets,
     model_urls: Vec<(String, String)>,
+    price_notes: Vec<String>,
     overridden: Vec<Overridden>,
     servers: Servers,
     #[cfg(feature = "postgres")]
@@ -160,8 +167,8 @@ impl Domain {
         let changed_tools = remote::changed_tools(&file, &spec, &tools.registry)?;
         warnings.extend(changed_tools.iter().cloned());
         warnings.extend(of_calibration.iter().cloned());
-        let mut unset = tools.secrets.untrusted;
-        unset.extend(found.unset);
+        let price_notes = spec::price_notes(&file, &spec);
+        let mut unset = found.unset;
         unset.extend(tools.secrets.unset);
         unset.extend(hooks.unset);
         Ok(Self {
@@ -177,6 +184,8 @@ impl Domain {
             warnings,
             changed_tools,
             of_calibration,
+            untrusted: tools.secrets.untrusted,
+            price_notes,
             unset,
             unset_to_save,
             hooks: hooks.hooks,
@@ -252,7 +261,12 @@ impl Domain {
     /// The first variable that is named and not set.
     pub fn ready(&self, saves: bool) -> Result<(), DomainError> {
         let to_save = self.unset_to_save.iter().filter(|_| saves);
-        self.unset.iter().chain(to_save).next().map_or(Ok(()), |missing| Err(missing.clone()))
+        self.untrusted
+            .iter()
+            .chain(&self.unset)
+            .chain(to_save)
+            .next()
+            .map_or(Ok(()), |missing| Err(missing.clone()))
     }
 
     /// Begins to start the servers that its tools are on, side by side, and does not wait. For a program that begins a run: a
@@ -359,7 +373,7 @@ impl Domain {
         let servers = self.servers.lines();
         let path = self.file.path();
         let lines = report::lines(&self.spec, path, &kinds, &servers, saved.as_deref(), self.profiles());
-        let missing = self.missing().map(ToString::to_string);
+        let missing = self.untrusted.iter().chain(self.missing()).map(ToString::to_string);
         DomainReport { lines, warnings: self.warnings.iter().cloned().chain(missing).collect() }
     }
 
@@ -377,6 +391,24 @@ impl Domain {
     /// What of the domain's models `gate.calibration` has not measured, or hardly, a line each: for a program that begins a run.
     pub fn uncalibrated(&self) -> &[String] {
         &self.of_calibration
+    }
+
+    /// The MCP servers whose tools are not trusted, an error for each; no run begins before they are.
+    pub fn untrusted(&self) -> &[DomainError] {
+        &self.untrusted
+    }
+
+    /// The models whose calls cost nothing because their server is on this machine, and those whose price is another list's
+    /// because a gateway passes them on, a line each.
+    pub fn price_notes(&self) -> &[String] {
+        &self.price_notes
+    }
+
+    /// Why no limit of cost can be kept, at the place of the first model whose price is not known. `None`: each price is known.
+    ///
+    /// `so` says what follows, for example `the budget cannot be kept`, and `or` what helps besides a price.
+    pub fn unpriced(&self, so: &str, or: &str) -> Option<DomainError> {
+        spec::unpriced(&self.spec.models).map(|(tier, model)| spec::no_price(&self.file, tier, model, so, or))
     }
 
     /// What a run needs of the environment and does not find, the saving of its outcome included. Empty if it is all there.

@@ -12,6 +12,12 @@ pub enum DomainError {
         /// The path that it should have.
         path: PathBuf,
     },
+    /// A file is named as a domain whose name is not that of one.
+    #[error("{}: not a domain; name a folder that holds a loopgate.toml, or that file", .path.display())]
+    NotADomain {
+        /// The path.
+        path: PathBuf,
+    },
     /// A file cannot be read.
     #[error("{}: cannot be read: {message}; check what it is and who may read it", .path.display())]
     Unreadable {
@@ -66,7 +72,7 @@ impl DomainError {
             | Self::Unwritable { message, .. } => {
                 *message = format!("with the profile `{profile}`: {message}");
             }
-            Self::Missing { .. } | Self::Taken { .. } => {}
+            Self::Missing { .. } | Self::NotADomain { .. } | Self::Taken { .. } => {}
         }
         self
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use loop_core::spec::{GateSettings, Limits};
 use loop_core::types::{PicoUsd, Tier};
 use loop_llm::Profile;
-use loop_llm::prices::{ModelPrices, PriceRow};
+use loop_llm::prices::{ChargedBy, ModelPrices, PriceRow};
 use loop_tools::files;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -23,6 +23,7 @@ use crate::secret::{FoundSecrets, shown_setting};
 use crate::settings;
 use crate::similar::hint;
 use crate::tree::{Fault, Node, NodeValue, Origin};
+use crate::user::UserModel;
 
 /// The name of the file in a domain's folder.
 const FILE: &str = "loopgate.toml";
@@ -62,6 +63,9 @@ impl File {
     pub(crate) fn read(folder_or_file: &Path, options: &LoadOptions) -> Result<Self, DomainError> {
         let path =
             if folder_or_file.is_file() { folder_or_file.to_owned() } else { folder_or_file.join(FILE) };
+        if path.extension().is_none_or(|ending| !ending.eq_ignore_ascii_case("toml")) {
+            return Err(DomainError::NotADomain { path });
+        }
         if !path.exists() {
             return Err(DomainError::Missing { path });
         }
@@ -158,14 +162,20 @@ impl File {
         }
     }
 
-    /// The row of a model's price; `None` where its file gives a price, and where the price is not known.
-    pub(crate) fn price_row(&self, model: &ModelConfig) -> Option<PriceRow> {
+    /// The row of a model's price, and by what it is charged; `None` where its file gives a price, and where the price is not
+    /// known.
+    pub(crate) fn price_row(&self, model: &ModelConfig) -> Option<(PriceRow, ChargedBy)> {
         if model.price.is_some() {
             return None;
         }
         // What is wrong with a provider is said when its models are made.
         let profile = remote::profile(self, &model.provider).ok().flatten();
-        self.prices.row(&model.server_model(), profile.as_deref())
+        self.prices.row(&model.server_model(), self.like(&model.provider), profile.as_deref())
+    }
+
+    /// The known provider that a provider of the file is like; itself where it is known.
+    pub(crate) fn like<'a>(&'a self, provider: &'a str) -> &'a str {
+        self.config.providers.get(provider).and_then(|own| own.like.as_deref()).unwrap_or(provider)
     }
 
     /// The model whose place a recording took in a tier.
@@ -293,8 +303,11 @@ fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
     };
     lay_settings(&mut tree)?;
     let mut replaced = Replaced::new();
+    if let Some(UserModel { place, tier, model }) = &options.user_model {
+        set_model(&mut tree, *tier, model, place, &mut replaced)?;
+    }
     for (tier, model) in &options.models {
-        set_model(&mut tree, *tier, model, &mut replaced)?;
+        set_model(&mut tree, *tier, model, &format!("--model {}={model}", tier.name()), &mut replaced)?;
     }
     // A model that is given takes the place of what the file says of the tier, and not of what the settings say.
     lay_settings(&mut tree)?;
@@ -357,8 +370,14 @@ fn check_version(tree: &Node) -> Result<(), Fault> {
 }
 
 /// Puts `PROVIDER/NAME` in place of a tier's model. A model that the file describes keeps what is said of it there.
-fn set_model(tree: &mut Node, tier: Tier, model: &str, replaced: &mut Replaced) -> Result<(), Fault> {
-    let option = format!("--model {}={model}", tier.name());
+/// `option` is where that was said.
+fn set_model(
+    tree: &mut Node,
+    tier: Tier,
+    model: &str,
+    option: &str,
+    replaced: &mut Replaced,
+) -> Result<(), Fault> {
     let Some((provider, name)) = model.split_once('/').filter(|(_, name)| !name.is_empty()) else {
         let origin = Origin::Setting(option.into());
         let message = format!("`{model}` is no model; write PROVIDER/NAME, for example offline/NAME");
@@ -393,20 +412,20 @@ fn set_model(tree: &mut Node, tier: Tier, model: &str, replaced: &mut Replaced) 
         |key: &str| ["model", "price", "context_tokens", "max_output_tokens", "timeout_ms"].contains(&key);
     let kept: Vec<_> =
         before.iter().flat_map(|entry| entry.node.entries()).filter(|it| stays(&it.key)).cloned().collect();
-    tree.set(&path, "{}", &option)?;
+    tree.set(&path, "{}", option)?;
     for entry in kept {
         tree.put_at(&["models", tier.name(), &entry.key], entry.node)?;
     }
     if let Some(described) = described {
         return tree.put_at(&["models", tier.name()], described);
     }
-    tree.set(&format!("{path}.provider"), &quoted(provider), &option)?;
+    tree.set(&format!("{path}.provider"), &quoted(provider), option)?;
     match provider {
-        "scripted" => return tree.set(&format!("{path}.script"), &quoted(name), &option),
-        "recorded" => return tree.set(&format!("{path}.recording"), &quoted(name), &option),
+        "scripted" => return tree.set(&format!("{path}.script"), &quoted(name), option),
+        "recorded" => return tree.set(&format!("{path}.recording"), &quoted(name), option),
         _ => {}
     }
-    tree.set(&format!("{path}.model"), &quoted(name), &option)
+    tree.set(&format!("{path}.model"), &quoted(name), option)
 }
 
 /// A text that is not read as a number.

@@ -86,6 +86,7 @@ mod smart;
 mod spec;
 mod tools;
 mod tree;
+mod user;
 
 pub use caller::outlives_model;
 pub use command::kill_commands;
@@ -99,3 +100,4 @@ pub use schema::schema;
 pub use secret::may_hold_secret;
 pub use selection::ToolSelection;
 pub use server::{ConfiguredModel, ServerModel};
+pub use user::{UserModel, UserSettings};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use loop_core::types::{Price, PriceAbove};
-use loop_llm::prices::{ModelPrices, Period, PriceRow, Prices, list_of};
+use loop_llm::prices::{ChargedBy, ModelPrices, Period, PriceRow, Prices, at_server};
 use loop_llm::{ChatModel, Profile};
 use loop_runtime::models::Priced;
 use loop_tools::files;
@@ -38,21 +38,18 @@ impl PriceList {
         Self { prices: Prices::with_own(own), at }
     }
 
-    /// The row of a model, by the name of its base model where one is given; `None` where its price is not known.
-    ///
-    /// The table has no price for a server that is not the provider's own, be it named beside the model or with the
-    /// provider, unless a base model says what is served there.
-    pub(crate) fn row(&self, model: &ServerModel, profile: Option<&Profile>) -> Option<PriceRow> {
-        let (provider, at) = (model.provider.as_str(), self.at);
-        let usual = profile.and_then(|profile| profile.base_url.as_deref());
-        let (name, base_url) = match &model.base_model {
-            Some(base_model) => (base_model.as_str(), None),
-            None => (model.model.as_str(), model.base_url.as_deref().or(usual)),
-        };
-        self.prices.own(provider, name, at).or_else(|| {
-            list_of(provider, base_url)?;
-            self.prices.find(provider, name, at)
-        })
+    /// The row of a model, by the name of its base model where one is given, and by what it is charged; `None` where its
+    /// price is not known. `like`: the known provider that its provider is like.
+    pub(crate) fn row(
+        &self,
+        model: &ServerModel,
+        like: &str,
+        profile: Option<&Profile>,
+    ) -> Option<(PriceRow, ChargedBy)> {
+        let url = model.base_url.as_deref().or(profile.and_then(|profile| profile.base_url.as_deref()));
+        let name = model.base_model.as_deref().unwrap_or(&model.model);
+        let own = self.prices.own(&model.provider, name, self.at).map(|own| (own, ChargedBy::List));
+        own.or_else(|| at_server(like, name, url, self.at))
     }
 
     /// The model itself, or one whose replies carry their price where it depends on the moment.
@@ -181,8 +178,9 @@ mod tests {
                 model: name.to_owned(),
                 ..ServerModel::default()
             };
-            let row = list.row(&wanted, None);
-            format!("{:?}", list.priced(Arc::new(Offline::new()), row)).starts_with("Priced")
+            let row = list.row(&wanted, "openai-chat", None);
+            format!("{:?}", list.priced(Arc::new(Offline::new()), row.map(|(row, _)| row)))
+                .starts_with("Priced")
         };
         assert!(is_wrapped("gpt-6.1-sol"), "its classes of service have prices of their own");
         assert!(!is_wrapped("flat"));

@@ -135,7 +135,7 @@ pub(crate) fn model(
         ..Defaults::default()
     });
     found.secrets.extend(&model.secrets());
-    Ok(file.prices.priced(Arc::new(model), file.price_row(config)))
+    Ok(file.prices.priced(Arc::new(model), file.price_row(config).map(|(row, _)| row)))
 }
 
 /// Limits of a provider that no call of the spec fits into.

@@ -76,6 +76,7 @@ impl ServerModel {
             };
             DomainError::Option { option, message: schema_violation.message }
         };
+        let like = file.as_ref().map_or(self.provider.as_str(), |file| file.like(&self.provider)).to_owned();
         let bare = self.bare(&spoken, None).map_err(reported)?;
         if let Some(unset) = bare.unset {
             return Err(reported(unset));
@@ -85,7 +86,7 @@ impl ServerModel {
             (None, Some(prices)) => PriceList::new(crate::prices::read_prices(prices)?),
             (None, None) => PriceList::new(Vec::new()),
         };
-        let row = list.row(self, Some(&spoken));
+        let row = list.row(self, &like, Some(&spoken)).map(|(row, _)| row);
         let price = row.as_ref().map(|row| row.price.clone());
         let model: Arc<dyn ChatModel> = Arc::new(bare.model);
         let model = match row {

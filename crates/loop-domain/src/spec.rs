@@ -9,8 +9,10 @@ use loop_core::spec::{
     CostLimit, DefaultCall, ErrorStyle, GateSettings, GroundingRule, Limits, ModelSpec, ModelSpecs,
     OpinionWhen, OwnReason, ReasonName, SectionSpec, Selection, ToolSpec,
 };
-use loop_core::types::{PicoUsd, Price, edits};
+use loop_core::types::{PicoUsd, Price, Tier, edits};
 use loop_core::{RunSpec, StopReason};
+use loop_llm::http::{base_url_of, shown};
+use loop_llm::prices::{ChargedBy, list_of, names};
 use loop_runtime::budget::{SharedBudget, Span};
 use loop_tools::Registry;
 use serde_json::Value;
@@ -24,7 +26,7 @@ use crate::money::Usd;
 use crate::prices;
 use crate::protocol;
 use crate::remote::{self, LOCAL};
-use crate::similar::hint;
+use crate::similar::{hint, similar};
 
 /// The spec of the file, with the tools of the registry, and what is to be said of its calibration.
 pub(crate) fn spec(
@@ -405,6 +407,9 @@ fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec,
         return Err(file.error(&["models", tier, "timeout_ms"], message));
     }
     let recorded = || models::recorded_name(file, tier, model);
+    if let Some(Err(message)) = model.base_url.as_deref().map(base_url_of) {
+        return Err(file.error(&["models", tier, "base_url"], message));
+    }
     let name = model.model.clone().or_else(recorded).unwrap_or_else(|| format!("{provider}-1"));
     let price = match &model.price {
         Some(price) => Some(prices::price_of(price, |key, message| {
@@ -415,7 +420,7 @@ fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec,
             if is_free(&model.provider) {
                 Some(Price::flat(0, 0))
             } else {
-                file.price_row(model).map(|row| row.dearest)
+                file.price_row(model).map(|(row, _)| row.dearest)
             }
         }
     };
@@ -440,13 +445,64 @@ fn cost_limit(file: &File, models: &ModelSpecs) -> Result<Option<PicoUsd>, Domai
     let unpriced = unpriced(models);
     let limit = file.cost_limit().map_or(CostLimit::Default, CostLimit::from);
     limit.resolve(unpriced.is_none()).map_err(|_| {
-        let (tier, model) = unpriced.unwrap_or(("base", &models.base));
-        let (provider, name) = (&model.provider, &model.model);
-        let message = format!(
-            "the price of {provider}/{name} is not known, so that the limit cannot be kept; add `price` to [models.{tier}], or write limits.cost_usd = \"none\""
-        );
-        file.error(&["limits", "cost_usd"], message)
+        let (tier, model) = unpriced.unwrap_or((Tier::Base, &models.base));
+        no_price(file, tier, model, "limits.cost_usd cannot be kept", ", or write limits.cost_usd = \"none\"")
     })
+}
+
+/// That the price of a model is not known, at the place of the probable mistake: its name, or its server.
+pub(crate) fn no_price(file: &File, tier: Tier, model: &ModelSpec, so: &str, or: &str) -> DomainError {
+    let (like, name) = (file.like(&model.provider), model.base_model.as_deref().unwrap_or(&model.model));
+    let (names, tier) = (names(like, name), tier.name());
+    let (key, what, cure) = match (similar(name, names.iter().map(String::as_str)), server_of(file, tier)) {
+        (Some(similar), _) if similar != name => (
+            "model",
+            format!("did you mean `{similar}`? The price of {name}"),
+            "correct the name, or".to_owned(),
+        ),
+        (_, Some((url, server))) if list_of(like, Some(&url)).is_none() => {
+            let cure = "name the listed model that it passes on as `base_model`, or".to_owned();
+            ("base_url", format!("what {server} charges for {name}"), cure)
+        }
+        _ => {
+            let list = format!(
+                "`loopgate model list --provider {like}` lists the known models: correct the name, or"
+            );
+            ("model", format!("the price of {like}/{name}"), list)
+        }
+    };
+    let path = ["models", tier, key];
+    let path = if file.has(&path) { &path[..] } else { &path[..2] };
+    file.error(path, format!("{what} is not known, so {so}; {cure} add `price` to [models.{tier}]{or}"))
+}
+
+/// What is to be known of the price of each model that is not charged by its provider's own list.
+pub(crate) fn price_notes(file: &File, spec: &RunSpec) -> Vec<String> {
+    let tiers = [Tier::Selector, Tier::Base, Tier::Escalated, Tier::Fallback];
+    let note = |tier: Tier| {
+        let (model, tier) = (spec.model(tier), tier.name());
+        let config = file.config.models.of(tier).filter(|config| !is_free(&config.provider))?;
+        let ((row, by), (_, server)) = (file.price_row(config)?, server_of(file, tier)?);
+        let of_list = &row.model;
+        let says = match by {
+            ChargedBy::List => return None,
+            ChargedBy::Local => format!("local server: cost 0 ({server})"),
+            ChargedBy::Gateway => format!(
+                "at the price of {}/{} ({}); where {server} charges another, add `price` to [models.{tier}]",
+                of_list.provider, of_list.id, of_list.source
+            ),
+        };
+        Some(format!("{}/{}: {says}", model.provider, model.model))
+    };
+    tiers.into_iter().filter_map(note).collect()
+}
+
+/// The URL of the server of a tier's model, and the same as it is shown.
+fn server_of(file: &File, tier: &str) -> Option<(String, String)> {
+    let config = file.config.models.of(tier)?;
+    let profile = remote::profile(file, &config.provider).ok().flatten();
+    let url = config.base_url.as_deref().or(profile.as_ref()?.base_url.as_deref())?;
+    Some((url.to_owned(), shown(&base_url_of(url).ok()?)))
 }
 
 /// The budgets that the runs of a domain share: each needs the price of each model.
@@ -462,24 +518,21 @@ pub(crate) fn budgets(file: &File, spec: &RunSpec) -> Result<Vec<SharedBudget>, 
             return Err(file.error(&path, message));
         }
         if let Some((tier, model)) = unpriced(&spec.models) {
-            let (provider, name) = (&model.provider, &model.model);
-            let message = format!(
-                "the price of {provider}/{name} is not known, so that the budget cannot be kept; add `price` to [models.{tier}], or leave the key out"
-            );
-            return Err(file.error(&path, message));
+            let so = format!("budget.{key} cannot be kept");
+            return Err(no_price(file, tier, model, &so, ", or leave the budget out"));
         }
         budgets.push(SharedBudget { span, of: Arc::clone(&spec.domain), limit });
     }
     Ok(budgets)
 }
 
-/// The first model whose price is unknown, with the name of its table.
-fn unpriced(models: &ModelSpecs) -> Option<(&'static str, &ModelSpec)> {
+/// The first model whose price is unknown, with its tier.
+pub(crate) fn unpriced(models: &ModelSpecs) -> Option<(Tier, &ModelSpec)> {
     let tiers = [
-        ("base", Some(&models.base)),
-        ("selector", models.selector.as_ref()),
-        ("escalated", models.escalated.as_ref()),
-        ("fallback", models.fallback.as_ref()),
+        (Tier::Base, Some(&models.base)),
+        (Tier::Selector, models.selector.as_ref()),
+        (Tier::Escalated, models.escalated.as_ref()),
+        (Tier::Fallback, models.fallback.as_ref()),
     ];
     let mut tiers = tiers.into_iter().filter_map(|(tier, model)| Some((tier, model?)));
     tiers.find(|(_, model)| model.price.is_none())
@@ -506,6 +559,6 @@ mod tests {
             fallback: None,
         };
         assert_eq!(unpriced(&known), None);
-        assert_eq!(unpriced(&unknown).map(|(tier, _)| tier), Some("selector"));
+        assert_eq!(unpriced(&unknown).map(|(tier, _)| tier), Some(Tier::Selector));
     }
 }

@@ -543,7 +543,7 @@ fn a_model_behind_a_server_says_what_it_lacks() {
     check(&with(chat), "8:1: no model is named; add `model` with its name at the server");
     check(
         &with(&format!("{chat}model = \"m\"\nbase_url = \"localhost:8080\"\n")),
-        "10:1: the base URL must be an http or https URL, for example http://127.0.0.1:8080/v1",
+        "10:1: the base URL has no scheme; write http://localhost:8080 or https://localhost:8080",
     );
     check(
         &with("base_url = \"http://localhost\"\n"),
@@ -555,7 +555,7 @@ fn a_model_behind_a_server_says_what_it_lacks() {
     );
     check(
         &format!("{}[limits]\ncost_usd = 0.05\n", with(&format!("{chat}model = \"m\"\n"))),
-        "11:1: the price of openai-chat/m is not known, so that the limit cannot be kept; add `price` to [models.base], or write limits.cost_usd = \"none\"",
+        "9:1: the price of openai-chat/m is not known, so limits.cost_usd cannot be kept; `loopgate model list --provider openai-chat` lists the known models: correct the name, or add `price` to [models.base], or write limits.cost_usd = \"none\"",
     );
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use loop_core::types::{PicoUsd, Price, PriceAbove, Tier};
 use loop_domain::prices::read_prices;
-use loop_domain::{Domain, LoadOptions};
+use loop_domain::{Domain, LoadOptions, UserModel, UserSettings};
 
 const SECTION: &str = "version = 1\nname = \"x\"\n\n[[section]]\nid = \"a\"\nheading = \"A\"\n\n";
 
@@ -68,25 +68,41 @@ fn the_file_that_the_domain_names_comes_before_the_one_that_is_given_beside_it()
 }
 
 #[test]
-fn a_server_that_is_not_the_providers_own_has_no_price_of_the_table() {
+fn a_server_that_is_not_the_providers_own_has_the_price_of_a_known_model_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("own.toml"), OWN).unwrap();
+    let elsewhere =
+        format!("{}base_url = \"https://gateway.corp/v1?key=canary\"\n", base("openai/gpt-4o-mini"));
+    let domain = load(folder.path(), &elsewhere, &LoadOptions::default()).unwrap();
+    assert_eq!(domain.spec.model(Tier::Base).price.as_ref().map(|price| price.input), Some(150_000));
+    let [note] = domain.price_notes() else { panic!("{:?}", domain.price_notes()) };
+    assert!(
+        note.starts_with("openai-chat/openai/gpt-4o-mini: at the price of openai/gpt-4o-mini (genai-"),
+        "{note}"
+    );
+    assert!(
+        note.ends_with("where https://gateway.corp/v1 charges another, add `price` to [models.base]"),
+        "{note}"
+    );
+    let stated = format!("{elsewhere}price = {{ input_usd_per_million = 1, output_usd_per_million = 1 }}\n");
+    assert!(load(folder.path(), &stated, &LoadOptions::default()).unwrap().price_notes().is_empty());
     let elsewhere = format!("{}base_url = \"http://127.0.0.1:9/v1\"\n", base("gpt-4o-mini"));
-    assert_eq!(price(folder.path(), &elsewhere), None);
     let with_file = format!("{elsewhere}[prices]\nfile = \"own.toml\"\n");
     assert_eq!(price(folder.path(), &with_file), Some(Price::flat(500_000, 1_000_000)));
 }
 
 #[test]
-fn a_provider_whose_server_was_moved_has_no_price_of_the_table() {
+fn a_provider_whose_server_was_moved_has_the_price_of_a_known_model_there() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("own.toml"), OWN).unwrap();
     let mini = base("gpt-4o-mini");
-    for moved in [
-        "[providers.openai-chat]\nbase_url = \"http://127.0.0.1:9/v1\"\n",
-        "[providers.openai-chat]\nlike = \"groq\"\n",
+    for (moved, expected) in [
+        ("[providers.openai-chat]\nbase_url = \"http://127.0.0.1:9/v1\"\n", Some(150_000)),
+        ("[providers.openai-chat]\nlike = \"groq\"\n", None),
+        ("[providers.openai-chat]\nlike = \"vllm\"\nbase_url = \"http://127.0.0.1:9/v1\"\n", Some(0)),
     ] {
-        assert_eq!(price(folder.path(), &format!("{mini}{moved}")), None, "{moved}");
+        let found = price(folder.path(), &format!("{mini}{moved}")).map(|price| price.input);
+        assert_eq!(found, expected, "{moved}");
         let with_file = format!("{mini}{moved}[prices]\nfile = \"own.toml\"\n");
         assert_eq!(price(folder.path(), &with_file), Some(Price::flat(500_000, 1_000_000)));
     }
@@ -133,8 +149,31 @@ fn a_limit_of_money_needs_a_price_and_a_known_one_brings_the_usual_limit() {
     let folder = tempfile::tempdir().unwrap();
     let limit = "[limits]\ncost_usd = 0.05\n";
     let load = |text: String| load(folder.path(), &text, &LoadOptions::default());
-    let error = load(format!("{}{limit}", base("gpt-99"))).unwrap_err();
-    assert!(error.contains("the price of openai-chat/gpt-99 is not known"), "{error}");
+    // 45-2: a mistake has a message of its own, at its place.
+    for (model, starts, part) in [
+        (base("gpt-4oo"), "loopgate.toml:10:1: ", "did you mean `gpt-4o`?"),
+        (base("zzzzzzzzzzzz"), "loopgate.toml:10:1: ", "the price of openai-chat/zzzzzzzzzzzz is not known"),
+        (
+            base("own") + "base_url = \"https://h.corp/v1\"\n",
+            "loopgate.toml:11:1: ",
+            "what https://h.corp/v1 charges for own is not known",
+        ),
+        (
+            base("anthropic/claude-sonet-4-5") + "base_url = \"https://h.corp/v1\"\n",
+            "loopgate.toml:10:1: ",
+            "did you mean `anthropic/claude-sonnet-4-5`?",
+        ),
+        (
+            base("own") + "base_url = \"h.corp/v1\"\n",
+            "loopgate.toml:11:1: ",
+            "write http://h.corp/v1 or https://h.corp/v1",
+        ),
+    ] {
+        let error = load(format!("{model}{limit}")).unwrap_err();
+        assert!(error.starts_with(starts) && error.contains(part), "{error}");
+    }
+    let local = load(base("own") + "base_url = \"http://127.0.0.1:9/v1\"\n" + limit).unwrap();
+    assert_eq!(local.price_notes(), ["openai-chat/own: local server: cost 0 (http://127.0.0.1:9/v1)"]);
     assert_eq!(load(base("gpt-99")).unwrap().spec.limits.cost, None);
     let known = load(format!("{}{limit}", base("gpt-4o"))).unwrap();
     assert_eq!(known.spec.limits.cost, Some(PicoUsd(50_000_000_000)));
@@ -267,4 +306,50 @@ fn a_base_model_says_what_a_server_of_somebody_else_serves() {
         base("prod-a")
     );
     assert_eq!(price(folder.path(), &named).map(|price| price.input), Some(150_000));
+}
+
+// 45-3
+#[test]
+fn a_users_file_is_read_and_each_slip_in_it_has_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.toml");
+    assert_eq!(UserSettings::read(&path).unwrap(), UserSettings::default());
+    fs::write(&path, "model = \"a/b\"\njournal = \"j.db\"\n").unwrap();
+    let read = UserSettings::read(&path).unwrap();
+    assert_eq!(
+        (read.model.as_deref(), read.journal.as_deref(), read.domain),
+        (Some("a/b"), Some("j.db"), None)
+    );
+    for (text, expected) in [
+        ("domain = \"d\"\nmodl = \"a/b\"\n", "config.toml:2:1: unknown key `modl`; did you mean `model`?"),
+        ("model = 1\n", "config.toml:1:"),
+        ("model", "config.toml:1:"),
+    ] {
+        fs::write(&path, text).unwrap();
+        let error = UserSettings::read(&path).unwrap_err().to_string();
+        assert!(error.contains(expected) && !error.contains('\n'), "{error}");
+    }
+    fs::write(&path, b"model = \"a/b\"\n# \xff").unwrap();
+    let error = UserSettings::read(&path).unwrap_err().to_string();
+    assert!(error.contains("not UTF-8 text: see line 2, byte 17 of the file"), "{error}");
+}
+
+// 45-3
+#[test]
+fn the_model_of_a_user_replaces_the_files_and_is_replaced_by_one_that_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let user = |model: &str| UserModel {
+        place: "LOOPGATE_MODEL".to_owned(),
+        tier: Tier::Base,
+        model: model.to_owned(),
+    };
+    let with = |user, models| LoadOptions { user_model: Some(user), models, ..LoadOptions::default() };
+    let named = |options: &LoadOptions| {
+        load(folder.path(), &base("gpt-4o"), options).map(|it| it.spec.model(Tier::Base).model.to_string())
+    };
+    assert_eq!(named(&with(user("ollama/x"), Vec::new())).as_deref(), Ok("x"));
+    let given = vec![(Tier::Base, "offline/y".to_owned())];
+    assert_eq!(named(&with(user("ollama/x"), given)).as_deref(), Ok("y"));
+    let error = named(&with(user("olama/x"), Vec::new())).unwrap_err();
+    assert_eq!(error, "LOOPGATE_MODEL: unknown provider `olama`; did you mean `ollama`?");
 }

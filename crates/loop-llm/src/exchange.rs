@@ -37,10 +37,6 @@ pub(crate) enum Interrupted {
 }
 
 impl Interrupted {
-    pub(crate) fn is_connect(&self) -> bool {
-        matches!(self, Self::Http(error) if error.is_connect())
-    }
-
     /// What happened, with its causes and without the URL.
     pub(crate) fn message(self) -> String {
         match self {

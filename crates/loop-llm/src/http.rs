@@ -14,9 +14,11 @@ use rustls::pki_types::pem::PemObject;
 use rustls_platform_verifier::BuilderVerifierExt;
 
 use crate::error::{ErrorPhase, LlmError, RetryAdvice};
+use crate::reach::SystemNames;
 
 pub use crate::delay::retry_after;
-pub use crate::http_model::holds_url_secret;
+pub use crate::http_model::{base_url_of, holds_url_secret};
+pub use crate::reach::{reach, shown};
 pub use crate::transport::Timers;
 
 /// The client of all calls of the process. Clones share its connections.
@@ -134,6 +136,7 @@ fn build(
     let client = proxies(reqwest::Client::builder())
         .tls_backend_preconfigured(tls)
         .connect_timeout(CONNECT)
+        .dns_resolver(SystemNames)
         .redirect(Policy::none())
         .user_agent(concat!("loopgate/", env!("CARGO_PKG_VERSION")))
         .http1_max_headers(MAX_HEADERS)

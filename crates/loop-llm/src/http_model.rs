@@ -18,6 +18,7 @@ use crate::http::{http_client_for, is_exposed};
 use crate::mask;
 use crate::model::{ChatModel, EventStream};
 use crate::profile::{Auth, Profile};
+use crate::reach::{Server, shown};
 use crate::request::ModelRequest;
 use crate::transport::{self, Post, Timers};
 
@@ -34,6 +35,7 @@ use crate::transport::{self, Post, Timers};
 /// ```
 pub struct HttpModel {
     url: Url,
+    server: Server,
     /// The URL of all calls. `None` where it depends on the request.
     endpoint: Option<Url>,
     codec: Codec,
@@ -57,12 +59,7 @@ impl HttpModel {
             let message = format!("{} needs a base URL: every user has their own", profile.name);
             return Err(wrong(&message));
         };
-        let no_url =
-            || wrong("the base URL must be an http or https URL, for example http://127.0.0.1:8080/v1");
-        let mut url = Url::parse(base_url.trim()).map_err(|_| no_url())?;
-        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-            return Err(no_url());
-        }
+        let mut url = base_url_of(base_url).map_err(|message| wrong(&message))?;
         let version = match profile.api {
             Api::OpenaiChat | Api::OpenaiResponses => None,
             Api::Anthropic => Some("v1"),
@@ -72,7 +69,7 @@ impl HttpModel {
             part.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
         };
         let has_version = url.path_segments().is_some_and(|mut parts| parts.any(is_version));
-        let mut segments = url.path_segments_mut().map_err(|()| no_url())?;
+        let mut segments = url.path_segments_mut().map_err(|()| wrong(NO_URL))?;
         segments.pop_if_empty();
         if let Some(version) = version.filter(|_| !has_version) {
             segments.push(version);
@@ -91,6 +88,7 @@ impl HttpModel {
         }
         Ok(Self {
             secrets: secrets_of(&url),
+            server: Server::of(&url),
             url,
             endpoint,
             codec: Codec::new(profile),
@@ -228,6 +226,7 @@ impl HttpModel {
         let post = Post {
             client: http_client_for(&url)?,
             url,
+            server: self.server.clone(),
             headers,
             body: encoded.body,
             secrets,
@@ -261,6 +260,30 @@ fn below<'a>(base: &Url, path: impl IntoIterator<Item = &'a str>) -> Url {
     url
 }
 
+/// What a base URL has to be.
+const NO_URL: &str = "the base URL must be an http or https URL, for example http://127.0.0.1:8080/v1";
+
+/// The base URL in a text.
+///
+/// # Errors
+/// It is not an `http` or `https` URL: what it has to be, with credentials masked.
+pub fn base_url_of(text: &str) -> Result<Url, String> {
+    let text = text.trim();
+    match Url::parse(text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => return Ok(url),
+        _ => {}
+    }
+    let with_scheme = Url::parse(&format!("http://{text}"));
+    Err(match with_scheme.ok().filter(|url| url.has_host() && !text.contains("://")) {
+        Some(url) => {
+            let shown = shown(&url);
+            let rest = shown.strip_prefix("http").unwrap_or_default();
+            format!("the base URL has no scheme; write http{rest} or https{rest}")
+        }
+        None => NO_URL.to_owned(),
+    })
+}
+
 /// Headers of every call. Compression would delay the chunks of a stream.
 const OWN_HEADERS: [(HeaderName, &str); 3] = [
     (CONTENT_TYPE, "application/json"),
@@ -289,7 +312,7 @@ pub fn holds_url_secret(text: &str) -> bool {
 }
 
 /// User name, password, keys in the query and parts of the path that look like keys, both as written and decoded.
-fn secrets_of(url: &Url) -> Secrets {
+pub(crate) fn secrets_of(url: &Url) -> Secrets {
     let user = [Some(url.username()), url.password()];
     let query = url.query().unwrap_or_default().split('&').filter_map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or(("", pair));

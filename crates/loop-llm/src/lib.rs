@@ -50,6 +50,7 @@ pub mod prices;
 pub mod profile;
 mod progress;
 mod raw;
+mod reach;
 pub mod report;
 pub mod request;
 pub mod scripted;

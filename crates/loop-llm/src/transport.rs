@@ -19,6 +19,7 @@ use crate::error::{ErrorPhase, LlmError};
 use crate::exchange::{Exchange, Head, Interrupted};
 use crate::mask;
 use crate::model::{EventStream, ModelEvent};
+use crate::reach::Server;
 
 /// The timeouts of a call. The connect timeout of ten seconds is extra.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,7 @@ pub(crate) type Classify = fn(u16, &HeaderMap, &[u8], SystemTime, &Secrets) -> L
 pub(crate) struct Post {
     pub(crate) client: Client,
     pub(crate) url: Url,
+    pub(crate) server: Server,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
     pub(crate) secrets: Secrets,
@@ -73,7 +75,7 @@ pub(crate) fn send(
     decoder: Decoder,
     warnings: Vec<Arc<str>>,
 ) -> impl Future<Output = Result<EventStream, LlmError>> + Send {
-    let Post { client, url, headers, body, secrets, timers, classify } = post;
+    let Post { client, url, server, headers, body, secrets, timers, classify } = post;
     let start = Instant::now();
     let end = start + timers.total;
     let first = (start + timers.first_byte).min(end);
@@ -83,13 +85,14 @@ pub(crate) fn send(
     let alarm = Alarm::new(first.min(start + timers.idle).min(start + timers.progress));
     let exchange = Exchange::begin(&client, request);
     let call = Call { warnings, secrets, ..Call::new(exchange, decoder, timers, end, alarm) };
-    begin(Box::new(call), (start, first), classify)
+    begin(Box::new(call), (start, first), server, classify)
 }
 
 /// Waits for the head and the first byte of a reply, at most from `start` until `first`.
 async fn begin(
     mut call: Box<Call<Exchange>>,
     (start, first): (Instant, Instant),
+    server: Server,
     classify: Classify,
 ) -> Result<EventStream, LlmError> {
     let late = || {
@@ -100,10 +103,9 @@ async fn begin(
         Poll::Ready(result) => Poll::Ready(Some(result)),
         Poll::Pending => call.alarm.poll(first, cx).map(|()| None),
     });
-    let Head { status, headers } = head.await.ok_or_else(late)?.map_err(|error| {
-        let phase = if error.is_connect() { ErrorPhase::Connect } else { ErrorPhase::Headers };
-        LlmError::new(FailureKind::Connection, phase, mask::line(&error.message(), &call.secrets))
-    })?;
+    let Head { status, headers } =
+        head.await.ok_or_else(late)?.map_err(|error| server.error(error, &call.secrets))?;
+    server.answered();
     if !(200..300).contains(&status) {
         let text = head_of(&mut call.body, first.min(Instant::now() + ERROR_BODY_TIME)).await;
         let mut error = classify(status, &headers, &text, SystemTime::now(), &call.secrets);

@@ -196,7 +196,7 @@ async fn nobody_there_and_nothing_sent_are_failed_connections() {
     for api in Api::ALL {
         let error = failed("nobody", api, ask(&client_at(api, NOBODY)).await);
         assert_eq!((error.kind, error.phase), (FailureKind::Connection, ErrorPhase::Connect));
-        assert_eq!((error.retry, error.is_free()), (RetryAdvice::Backoff, true));
+        assert_eq!((error.retry, error.is_free()), (RetryAdvice::Never, true));
         for (what, behaviour) in [("closed", Behaviour::refuse()), ("no HTTP", Behaviour::garbage_head())] {
             let error = failed(what, api, ask(&client(api, &answering(behaviour))).await);
             assert_eq!((error.kind, error.phase), (FailureKind::Connection, ErrorPhase::Headers), "{what}");

@@ -26,6 +26,7 @@ mod openai_responses_encode;
 mod order;
 mod over_http;
 mod prices;
+mod reach;
 mod refusals;
 mod retry;
 mod schema;

@@ -1,7 +1,7 @@
 //! Prices: which row a model has, at which moment and in which class of service.
 
 use loop_core::types::{PicoUsd, Price, PriceAbove, Usage};
-use loop_llm::prices::{Date, ModelPrices, Period, Prices, find, known, origin};
+use loop_llm::prices::{ChargedBy, Date, ModelPrices, Period, Prices, at_server, find, known, names, origin};
 use proptest::prelude::*;
 
 /// Seconds since 1970, from `2026-11-18 09:59`.
@@ -240,4 +240,55 @@ proptest! {
         let reserved = model.dearest(start).unwrap().ceiling(input + cache_read, output);
         prop_assert!(reserved >= model.at(start + later).unwrap().of(&usage), "{}/{}", model.provider, model.id);
     }
+}
+
+// 45-2
+#[test]
+fn a_server_charges_by_its_provider_by_the_model_that_it_passes_on_or_nothing_on_this_machine() {
+    let (here, there) = ("http://127.0.0.1:4000/v1", "https://gateway.corp/v1");
+    let sonnet = price("anthropic", "claude-sonnet-4-5", NOON);
+    let resold = price("openrouter", "anthropic/claude-sonnet-4.5", NOON);
+    let free = Price::flat(0, 0);
+    for (provider, model, url, expected) in [
+        ("anthropic", "claude-sonnet-4-5", None, Some((&sonnet, ChargedBy::List))),
+        (
+            "anthropic",
+            "claude-sonnet-4-5",
+            Some("https://api.anthropic.com"),
+            Some((&sonnet, ChargedBy::List)),
+        ),
+        // Gateways: by the maker, without it, with a date, over another protocol, and on this machine.
+        ("anthropic", "claude-sonnet-4-5", Some(there), Some((&sonnet, ChargedBy::Gateway))),
+        ("compatible", "anthropic/claude-sonnet-4-5", Some(there), Some((&sonnet, ChargedBy::Gateway))),
+        ("openai-chat", "claude-sonnet-4-5-20250929", Some(there), Some((&sonnet, ChargedBy::Gateway))),
+        ("openai-chat", "Anthropic/Claude-Sonnet-4-5", Some(here), Some((&sonnet, ChargedBy::Gateway))),
+        (
+            "compatible",
+            "openrouter/anthropic/claude-sonnet-4.5",
+            Some(there),
+            Some((&resold, ChargedBy::Gateway)),
+        ),
+        // Servers of one's own.
+        ("ollama", "llama3.1", Some("http://localhost:11434/v1"), Some((&free, ChargedBy::Local))),
+        ("vllm", "openai/gpt-4o", Some("http://[::1]:8000/v1"), Some((&free, ChargedBy::Local))),
+        ("compatible", "anything", Some("http://127.9.9.9/v1"), Some((&free, ChargedBy::Local))),
+        ("openai-chat", "openai/gpt-oss-20b", Some(here), Some((&free, ChargedBy::Local))),
+        ("openai-chat", "mistralai/Mistral-7B-Instruct-v0.3", Some(here), Some((&free, ChargedBy::Local))),
+        // What is charged is not known.
+        ("compatible", "anything", Some(there), None),
+        ("openai-chat", "together/llama-3", Some(there), None),
+        ("openai-chat", "claude-sonet-4-5", Some(there), None),
+        ("anthropic", "gpt-4o", None, None),
+        ("vllm", "openai/gpt-4o", Some("https://gpu.corp/v1"), None),
+        ("ollama", "llama3.1", Some("http://10.0.0.7:11434/v1"), None),
+        ("compatible", "anything", Some("http://localhost.corp/v1"), None),
+        ("compatible", "anything", Some("http://0.0.0.0/v1"), None),
+        ("compatible", "anything", None, None),
+    ] {
+        let found = at_server(provider, model, url, at(NOON)).map(|(row, by)| (row.price, by));
+        assert_eq!(found, expected.map(|(price, by)| (price.clone(), by)), "{provider}/{model} at {url:?}");
+    }
+    assert!(names("anthropic", "x").contains(&"claude-sonnet-4-5".to_owned()));
+    assert!(names("compatible", "anthropic/x").contains(&"anthropic/claude-sonnet-4-5".to_owned()));
+    assert!(names("openrouter", "anthropic/x").contains(&"anthropic/claude-opus-5.5".to_owned()));
 }

@@ -4,6 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
+use std::string::FromUtf8Error;
 
 /// How many bytes a file of settings, or of work, may have where nothing else is said: 256 MiB.
 pub const MAX_BYTES: u64 = 256 << 20;
@@ -46,8 +47,15 @@ pub fn bytes(path: &Path, max: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`bytes()`], and `InvalidData` where it is not UTF-8.
 pub fn text(path: &Path, max: u64) -> io::Result<String> {
-    let not_text = |_| io::Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8");
+    let not_text = |error| io::Error::new(ErrorKind::InvalidData, no_text(&error));
     String::from_utf8(bytes(path, max)?).map_err(not_text)
+}
+
+/// Where bytes are not UTF-8 text, for a message.
+pub fn no_text(error: &FromUtf8Error) -> String {
+    let at = error.utf8_error().valid_up_to();
+    let line = error.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1;
+    format!("not UTF-8 text: see line {line}, byte {} of the file", at + 1)
 }
 
 fn check(found: &fs::Metadata) -> io::Result<()> {

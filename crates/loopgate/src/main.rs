@@ -13,10 +13,13 @@ mod shown;
 mod start;
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use args::environment;
 use context::{survive_file_limits, telemetry};
 use output::{Failure, panics, screen, stream};
 
@@ -25,7 +28,12 @@ fn main() -> ExitCode {
     let _rows = screen::CloseOnDrop;
     let args = match Args::read() {
         Ok(args) => args,
-        Err(answer) => return stream::answered(&answer),
+        Err(answer) => {
+            // What the user's file would have said is not known.
+            let is_missing = answer.kind() == ErrorKind::MissingRequiredArgument;
+            let wrong = environment::settings().err().filter(|_| is_missing);
+            return wrong.map_or_else(|| stream::answered(&answer), |wrong| wrong.report());
+        }
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -33,12 +41,14 @@ fn main() -> ExitCode {
     };
     let result = runtime.block_on(async {
         survive_file_limits();
+        environment::settings()?;
         let result = match args.command {
             Command::Init(args) => start::init(args),
             Command::Doctor(args) => start::doctor(&args).await,
             Command::Run(run) if run.is_many() => start::many(*run).await,
             Command::Run(run) => start::run(*run).await,
             Command::Chat(chat) => start::chat(*chat).await,
+            Command::Config(args) => look::config(&args),
             Command::Show(show) => look::show(show).await,
             Command::Why(args) => look::why(args).await,
             Command::Report(args) => look::report(args).await,
@@ -114,19 +124,27 @@ impl Args {
 
     /// What the program was called with.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        let command = Self::grouped();
-        let words = args::behind_the_command(&command, std::env::args_os());
-        let matches = command
-            .clone()
-            .try_get_matches_from(&words)
-            .map_err(|error| args::with_commands(error, &command, &words))?;
-        Self::from_arg_matches(&matches)
+        let mut command = Self::grouped();
+        let (words, behind) = args::behind_the_command(&command, std::env::args_os());
+        let matched = command.try_get_matches_from_mut(&words);
+        let names_none = match &matched {
+            Ok(matches) => !args::domain_named(&mut command, matches)?,
+            Err(error) => error.kind() == ErrorKind::MissingRequiredArgument,
+        };
+        let domain = environment::path("domain").filter(|_| names_none).map(PathBuf::into_os_string);
+        let (before, behind) = words.split_at(behind);
+        // What is wrong is said of the words as they were given.
+        let again = domain.and_then(|domain| {
+            command.try_get_matches_from_mut(before.iter().chain([&domain]).chain(behind)).ok()
+        });
+        let failed = |error| args::with_commands(args::advised(error), &command, &words);
+        Self::from_arg_matches(&again.map_or_else(|| matched.map_err(failed), Ok)?)
     }
 }
 
 /// The commands by what a person wants.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Start", &["init", "doctor", "run", "chat", "resume"]),
+    ("Start", &["init", "doctor", "config", "run", "chat", "resume"]),
     ("Look", &["runs", "show", "why", "report", "diff", "view"]),
     ("Decide", &["pending", "approve", "deny", "answer", "tell", "stop"]),
     ("Check", &["domain", "policy", "plan", "schema", "eval", "redteam"]),
@@ -144,6 +162,8 @@ pub(crate) enum Command {
     Init(start::InitArgs),
     /// Say what is missing: keys, prices, servers, places to write
     Doctor(start::DoctorArgs),
+    /// Print the model, journal and domain that are used, and who says so
+    Config(look::ConfigArgs),
     /// Run a work item through a domain's loop
     Run(Box<start::RunArgs>),
     /// Hold a conversation with a domain, turn by turn

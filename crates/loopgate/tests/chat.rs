@@ -294,6 +294,8 @@ fn a_provider_that_sends_nothing_is_told_about_in_a_chat() {
     let mut input = child.stdin.take().unwrap();
     input.write_all(b"Search user Alice\n").unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let price = lines.next().unwrap();
+    assert!(price.starts_with("price:   compatible/m: local server: cost 0 ("), "{price}");
     let first = lines.next().unwrap();
     assert!(first.starts_with("  the provider has sent nothing for "), "{first}");
     // H9: the turn ends with its outcome, and the program with what a shell shows for the signal.

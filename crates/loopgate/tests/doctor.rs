@@ -51,8 +51,11 @@ fn a_key_a_price_and_a_server_that_are_missing_have_a_line_each() {
         assert!(has, "{start} {part}:\n{}", doctor.out);
     };
     found("missing  key ", "`DESK_KEY` is not set");
-    found("warning  price ", "compatible/m: the price is not known, so costs will be unknown");
-    found("missing  server ", &format!("127.0.0.1:{port} (model base): "));
+    found("ok       price ", "compatible/m: local server: cost 0 (");
+    found(
+        "missing  server ",
+        &format!("model base: http://127.0.0.1:{port}/v1: connection refused (is it running?)"),
+    );
     assert!(!doctor.out.contains("hush-hush"), "an address may hold a credential: {}", doctor.out);
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -71,4 +74,37 @@ fn what_is_wrong_with_a_domain_is_its_line() {
     let doctor = shell.run(&["doctor", file.to_str().unwrap()]);
     assert_eq!((doctor.code, doctor.err.as_str()), (1, ""), "{}", doctor.out);
     assert!(doctor.out.lines().last().unwrap().starts_with("missing  domain "), "{}", doctor.out);
+}
+
+// 45-5
+#[test]
+fn what_is_about_to_be_run_is_checked_and_called_once_on_request() {
+    let shell = Shell::new();
+    let helpdesk = "examples/helpdesk";
+    let off = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{off}/v1");
+    let settings = ["-m", "openai-chat/own", "--base-url", &url, "--set", "limits.cost_usd=1"];
+    let doctor = shell.run(&[&["doctor", helpdesk], &settings[..]].concat());
+    assert_eq!(doctor.code, 1, "{}", doctor.out);
+    let server = format!("missing  server   model base: {url}: connection refused (is it running?)\n");
+    assert!(doctor.out.contains(&server) && !doctor.out.contains(" call "), "{}", doctor.out);
+    let doctor = shell.run(&[&["doctor", helpdesk, "--call"], &settings[..]].concat());
+    let call =
+        format!("missing  call     openai-chat/own (model base): connection: {url}: connection refused");
+    assert!(doctor.out.contains(&call), "{}", doctor.out);
+    assert!(
+        doctor.out.contains("ok       call     offline/offline-1 (model selector) replied: $0"),
+        "{}",
+        doctor.out
+    );
+    let typo = shell.run(&["doctor", helpdesk, "-m", "anthropic/claude-sonet-4-5"]);
+    assert!(
+        typo.out.contains("warning  price    --model base=anthropic/claude-sonet-4-5: did you mean"),
+        "{}",
+        typo.out
+    );
+    let without = shell.run(&["doctor", "--call"]);
+    assert!(without.code == 1 && without.err.contains("write `loopgate doctor DOMAIN`"), "{}", without.err);
+    let unknown = shell.run(&["doctor", helpdesk, "--profile", "none"]);
+    assert!(unknown.out.contains("there is no such profile"), "{}", unknown.out);
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 const COMMANDS: &[&str] = &[
     "init",
     "doctor",
+    "config",
     "run",
     "chat",
     "resume",

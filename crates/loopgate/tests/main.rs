@@ -79,6 +79,7 @@ mod serve_document;
 #[cfg(all(feature = "server", target_os = "linux"))]
 mod serve_load;
 #[cfg(unix)]
+mod settings;
 mod stop;
 mod terminal;
 mod tickets;

@@ -130,7 +130,7 @@ fn slips_are_one_line_before_anything_runs() {
     baseline(&other, &["other.json: it holds no case of this eval as the case is now"]);
     let fails =
         |args: &[&str], parts: &[&str]| shell.run(&[&["eval", &folder], args].concat()).fails_with(parts);
-    fails(&["--model", "cheap=x/y"], &["--model cheap=x/y: expected TIER=PROVIDER/NAME"]);
+    fails(&["--model", "cheap=x/y"], &["--model cheap=x/y: expected PROVIDER/NAME"]);
     fails(
         &["--model", "base=offline/a", "--model", "base=offline/a"],
         &["--model base=offline/a: it is given twice"],

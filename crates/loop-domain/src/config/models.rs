@@ -36,7 +36,7 @@ pub(crate) struct ModelConfig {
     pub(crate) script: Option<String>,
     /// For `recorded`: the file with the exchanges, as `loopgate run --record` writes it.
     pub(crate) recording: Option<String>,
-    /// Where the server is, for example `http://127.0.0.1:11434/v1`. Default: the provider's own.
+    /// Where the server is, with its scheme, for example `http://127.0.0.1:11434/v1`. Default: the provider's own.
     pub(crate) base_url: Option<String>,
     /// The environment variable that holds the key. Default: the provider's own, for example `OPENAI_API_KEY`, which with a
     /// `base_url` is sent where it is set and not missed where it is not; none for `openai-chat` with a `base_url`.
@@ -56,7 +56,8 @@ pub(crate) struct ModelConfig {
     pub(crate) seed: Option<i64>,
     /// What its tokens cost. Default: nothing for `offline`, `scripted` and `recorded`, but for a recording that is played in
     /// place of another model by `--model` what that one costs; for others what the prices of one's own say, then the table
-    /// that loopgate knows, where the server is the provider's own; else unknown.
+    /// that loopgate knows, also for a known model that a gateway passes on; else nothing for a server on this machine, and
+    /// unknown elsewhere.
     pub(crate) price: Option<PriceConfig>,
     /// Tokens that fit into one call, input and output together. Default: 128,000.
     pub(crate) context_tokens: u64,
@@ -64,6 +65,18 @@ pub(crate) struct ModelConfig {
     pub(crate) max_output_tokens: u64,
     /// Milliseconds until a call is cut off. Default: 120,000.
     pub(crate) timeout_ms: u64,
+}
+
+impl ModelsConfig {
+    /// The model of a tier, by its name. `None`: it has none of its own.
+    pub(crate) fn of(&self, tier: &str) -> Option<&ModelConfig> {
+        match tier {
+            "base" => Some(&self.base),
+            "selector" => self.selector.as_ref(),
+            "escalated" => self.escalated.as_ref(),
+            _ => self.fallback.as_ref(),
+        }
+    }
 }
 
 impl ModelConfig {

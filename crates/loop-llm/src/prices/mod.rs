@@ -18,6 +18,7 @@ mod date;
 mod model;
 mod pattern;
 mod provider;
+mod server;
 mod table;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use loop_core::types::Price;
 pub use date::Date;
 pub use model::{Hours, ModelPrices, Period};
 pub use provider::list_of;
+pub use server::{ChargedBy, at_server, names};
 
 use table::{ORIGIN, SUPPLEMENT, TABLE, Table};
 

@@ -173,8 +173,10 @@ fn refusal(last: &str, rest: Duration) -> LlmError {
 }
 
 fn judged(error: &LlmError) -> Judgement {
-    // Nothing was sent: another wrapper, or the encoder, refused it.
-    if error.phase == ErrorPhase::Encode {
+    // Nothing was sent: another wrapper, or the encoder, refused it. A server that never answered is not worth waiting for.
+    if error.phase == ErrorPhase::Encode
+        || error.phase == ErrorPhase::Connect && error.retry == RetryAdvice::Never
+    {
         return Judgement::Nothing;
     }
     match error.kind {

@@ -50,6 +50,9 @@ impl Default for RetryPolicy {
 /// reasoning and the provider's own form of earlier turns. Its reply has the warning `reasoning_stripped`. Any other
 /// change is up to the caller, and the error is returned unchanged.
 ///
+/// A connection that is refused, or a host without an address, is not retried before the server has answered this process for
+/// the first time: it is probably off or misspelt.
+///
 /// A wait is a random part of the value in the table (full jitter). A delay requested by the server is kept, plus up to a
 /// tenth. The error after the last attempt advises [`RetryAdvice::Never`], so that callers do not multiply the retries.
 /// An error is returned at once with [`RetryAdvice::After`] if its server requests more than `max_server_delay`, or if

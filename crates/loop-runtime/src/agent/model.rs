@@ -44,9 +44,9 @@ impl NamedModel {
         Self { name: name.into(), base_url: None, price: None }
     }
 
-    /// The same model behind another server, for example a gateway. Its price is unknown there, so it needs
-    /// [`with_price`](Self::with_price), or an agent without a cost limit. The provider's key is sent to it where the
-    /// environment has one, over `https://` or to this machine alone.
+    /// The same model behind another server, for example a gateway. A model of the price table keeps its price there; any
+    /// other costs nothing on this machine, and needs [`with_price`](Self::with_price) elsewhere, or an agent without a cost
+    /// limit. The provider's key is sent to it where the environment has one, over `https://` or to this machine alone.
     #[must_use]
     pub fn with_base_url(self, base_url: impl Into<Arc<str>>) -> Self {
         Self { base_url: Some(base_url.into()), ..self }
@@ -105,26 +105,23 @@ impl NamedModel {
         let mut spec = ModelSpec::new(provider, model);
         let mut client: Arc<dyn ChatModel> = Arc::new(client);
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        if let Some(known) = known(provider, model) {
+        if let Some(known) = loop_llm::prices::known(provider, model) {
             spec.context_tokens = known.context_tokens.unwrap_or(spec.context_tokens);
             spec.max_output_tokens =
                 known.max_output_tokens.map_or(spec.max_output_tokens, |max| max.min(spec.max_output_tokens));
-            // Without the provider's list of prices it is not known what is charged.
-            if self.price.is_none() && loop_llm::prices::list_of(provider, own_server).is_some() {
-                spec.price = known.dearest(at);
-                if known.varies(at) {
-                    client = Arc::new(Priced::new(client, known));
-                }
+        }
+        let url = own_server.or(profile.base_url.as_deref());
+        if self.price.is_none()
+            && let Some((row, _)) = loop_llm::prices::at_server(provider, model, url, at)
+        {
+            spec.price = Some(row.dearest);
+            if row.model.varies(at) {
+                client = Arc::new(Priced::new(client, row.model));
             }
         }
         spec.price = self.price.or(spec.price);
         Ok((client, spec))
     }
-}
-
-/// What the price table says of a model.
-fn known(provider: &str, model: &str) -> Option<Arc<loop_llm::prices::ModelPrices>> {
-    loop_llm::prices::known(provider, model)
 }
 
 /// What is said of a provider that there is not: the one that was probably meant, and all of them.
@@ -261,10 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_somebody_else_has_a_price_only_where_it_is_given() {
+    fn a_server_of_somebody_else_has_the_price_of_a_known_model_and_none_of_another() {
+        let at = |name: &str, url: &str| resolve(NamedModel::new(name).with_base_url(url), None).unwrap();
+        let spec = at("anthropic/claude-haiku-4-5", "https://gateway.corp/v1");
+        assert_eq!((spec.price.map(|price| price.input), spec.context_tokens), (Some(1_000_000), 200_000));
+        assert_eq!(at("openai-chat/own", "https://gateway.corp/v1").price, None);
+        assert_eq!(at("openai-chat/own", "http://127.0.0.1:1/v1").price, Some(Price::flat(0, 0)));
         let local = || NamedModel::new("anthropic/claude-haiku-4-5").with_base_url("http://127.0.0.1:1/v1");
-        let spec = resolve(local(), None).unwrap();
-        assert_eq!((spec.price, spec.context_tokens), (None, 200_000));
         let spec = resolve(local().with_price(Price::flat(1, 2)), None).unwrap();
         assert_eq!(spec.price, Some(Price::flat(1, 2)));
     }

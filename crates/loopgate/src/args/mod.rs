@@ -1,11 +1,14 @@
 //! Arguments that several commands have.
 
+pub(crate) mod environment;
 mod named;
 mod shared;
+mod usage;
 mod when;
 
 pub(crate) use named::{name_of, tags, traceparent};
 pub(crate) use shared::{behind_the_command, explained_once, with_commands};
+pub(crate) use usage::{advised, domain_named};
 pub(crate) use when::{FilterArgs, When, age};
 
 use std::path::PathBuf;
@@ -13,9 +16,12 @@ use std::sync::Arc;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use loop_core::WorkItem;
+use loop_domain::UserModel;
+use loop_runtime::journal::StoredJournal;
 use loop_runtime::report::EvidenceDetail;
 use serde::Serialize;
 
+use crate::context::places;
 use crate::output::{Failure, at_journal, stream};
 
 #[derive(Clone, Debug, clap::Args)]
@@ -140,6 +146,16 @@ pub(crate) struct JournalArgs {
     pub(crate) journal: Option<PathBuf>,
 }
 
+impl JournalArgs {
+    /// Where the journal is: as the option says, else as the user prefers.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.journal
+            .clone()
+            .or_else(|| environment::path("journal"))
+            .unwrap_or_else(StoredJournal::default_path)
+    }
+}
+
 /// A run of a journal, to look at.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecordedArgs {
@@ -201,7 +217,7 @@ pub(crate) struct AgainArgs {
     #[command(flatten)]
     pub(crate) folder: FolderArgs,
     /// URL of a tier's model server; again for a run that was started with one that holds a credential
-    #[arg(long = "base-url", value_name = "TIER=URL")]
+    #[arg(long = "base-url", value_name = "[TIER=]URL")]
     pub(crate) base_urls: Vec<String>,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
@@ -232,15 +248,26 @@ pub(crate) struct SettingArgs {
     /// Profile of the domain to use
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Model for a tier: selector, base, escalated or fallback
-    #[arg(long = "model", value_name = "TIER=PROVIDER/NAME")]
+    /// Model of the base tier, or of the tier that is named: selector, base, escalated or fallback
+    #[arg(short = 'm', long = "model", value_name = "[TIER=]PROVIDER/NAME")]
     pub(crate) models: Vec<String>,
     /// URL of a tier's model server; again for a run that was started with one that holds a credential
-    #[arg(long = "base-url", value_name = "TIER=URL")]
+    #[arg(long = "base-url", value_name = "[TIER=]URL")]
     pub(crate) base_urls: Vec<String>,
+    /// The model that the user prefers for runs that begin. `None`: none, or what these settings are for has begun.
+    #[arg(skip = environment::model())]
+    pub(crate) user: Option<UserModel>,
     /// Change a setting of the domain, for example limits.passes=3
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+}
+
+impl SettingArgs {
+    /// The model that the user prefers, where no option says which model its tier has.
+    pub(crate) fn user_model(&self) -> Option<&UserModel> {
+        let given = |tier| self.models.iter().any(|text| places::model(text).is_ok_and(|(of, _)| of == tier));
+        self.user.as_ref().filter(|user| !given(user.tier))
+    }
 }
 
 #[derive(Clone, Debug, clap::Args)]

@@ -37,8 +37,12 @@ fn points(command: Command, shared: &Command) -> Command {
         .after_help(format!("{line}{after}"))
 }
 
-/// The words of a command line with the options that are given before a command behind it, where they are read.
-pub(crate) fn behind_the_command(program: &Command, words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+/// The words of a command line with the options that are given before a command behind it, where they are read, and how many
+/// words the program and the command are.
+pub(crate) fn behind_the_command(
+    program: &Command,
+    words: impl Iterator<Item = OsString>,
+) -> (Vec<OsString>, usize) {
     let shared = options();
     let mut words = words.peekable();
     let mut line: Vec<OsString> = words.next().into_iter().collect();
@@ -46,7 +50,10 @@ pub(crate) fn behind_the_command(program: &Command, words: impl Iterator<Item = 
     while let Some(word) = words.next_if(|word| !word.is_empty()) {
         let text = word.to_string_lossy();
         let (name, has_value) = text.split_once('=').map_or((&*text, false), |(name, _)| (name, true));
-        let named = |arg: &&Arg| arg.get_long() == name.strip_prefix("--");
+        let named = |arg: &&Arg| match name.strip_prefix("--") {
+            Some(long) => arg.get_long() == Some(long),
+            None => arg.get_short().is_some_and(|short| name == format!("-{short}")),
+        };
         if let Some(below) = command.find_subcommand(&word) {
             command = below;
             line.push(word);
@@ -59,8 +66,9 @@ pub(crate) fn behind_the_command(program: &Command, words: impl Iterator<Item = 
             break;
         }
     }
+    let command = line.len();
     line.extend(before.into_iter().chain(words));
-    line
+    (line, command)
 }
 
 /// An error about a command that there is not, with the commands that there are where no name is similar.

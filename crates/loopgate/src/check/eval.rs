@@ -253,10 +253,10 @@ pub(crate) struct EvalArgs {
     pub(crate) filter: Option<String>,
     /// Model for a tier in place of the cases' own: selector, base, escalated or fallback; several models of one tier are
     /// alternatives, each a row of the table
-    #[arg(long = "model", value_name = "TIER=PROVIDER/NAME", conflicts_with = "list")]
+    #[arg(short = 'm', long = "model", value_name = "[TIER=]PROVIDER/NAME", conflicts_with = "list")]
     pub(crate) models: Vec<String>,
     /// URL of a tier's model server; again for a run that was started with one that holds a credential
-    #[arg(long = "base-url", value_name = "TIER=URL", conflicts_with = "list")]
+    #[arg(long = "base-url", value_name = "[TIER=]URL", conflicts_with = "list")]
     pub(crate) base_urls: Vec<String>,
     /// Number of runs of each case with each model
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000), conflicts_with = "list")]

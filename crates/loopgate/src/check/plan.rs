@@ -21,11 +21,11 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let prepared = to_loop(&domain, /*saves*/ true);
     let plan = Plan::new(prepared.spec(), &domain.prompts, item.as_ref());
     let mode = prepared.spec().limits.cost_mode;
-    args.json.print(&plan, || in_words(&plan, mode))?;
+    args.json.print(&plan, || in_words(&plan, mode, domain.price_notes()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn in_words(plan: &Plan, mode: CostMode) -> String {
+fn in_words(plan: &Plan, mode: CostMode, notes: &[String]) -> String {
     let mut text = String::new();
     match &plan.item {
         Some(item) => {
@@ -35,6 +35,7 @@ fn in_words(plan: &Plan, mode: CostMode) -> String {
     }
     at_most(&mut text, &plan.at_most);
     worst(&mut text, &plan.at_most, mode);
+    notes.iter().for_each(|note| row(&mut text, &format!("  price              {note}")));
     binds(&mut text, plan);
     text
 }

@@ -110,7 +110,10 @@ impl Found {
         let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
         let mut arguments = match (&origin, folder) {
             (Some(origin), _) => origin.changed(settings),
-            (None, Some(domain)) => DomainArgs { domain: domain.to_owned(), settings: settings.clone() },
+            (None, Some(domain)) => {
+                let settings = SettingArgs { user: None, ..settings.clone() };
+                DomainArgs { domain: domain.to_owned(), settings }
+            }
             (None, None) => {
                 return Err(Failure::new(format!(
                     "run {id} does not say which domain it is of; name the folder with --domain"

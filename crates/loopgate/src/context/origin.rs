@@ -67,11 +67,14 @@ impl Origin {
             withheld.extend(secret.iter().map(|_| option.to_owned()));
             plain.into_iter().cloned().collect()
         };
+        let user = args.settings.user_model();
+        let model = user.map(|user| format!("{}={}", user.tier.name(), user.model));
+        let models: Vec<_> = model.into_iter().chain(places::tiered(&args.settings.models)).collect();
         Ok(Self {
             version: VERSION,
             domain: cwd.join(&args.domain),
-            models: keep("--model", &args.settings.models),
-            base_urls: keep("--base-url", &args.settings.base_urls),
+            models: keep("--model", &models),
+            base_urls: keep("--base-url", &places::tiered(&args.settings.base_urls)),
             set: keep("--set", &args.settings.set),
             profile: args.settings.profile.clone(),
             cwd,
@@ -163,9 +166,10 @@ impl Origin {
         let set: Vec<String> = self.set.iter().filter(outlives).cloned().collect();
         let settings = SettingArgs {
             profile: settings.profile.clone().or_else(|| self.profile.clone()),
-            models: merged(&self.models, &settings.models),
-            base_urls: merged(&self.base_urls, &settings.base_urls),
+            models: merged(&self.models, &places::tiered(&settings.models)),
+            base_urls: merged(&self.base_urls, &places::tiered(&settings.base_urls)),
             set: merged(&set, &settings.set),
+            user: None,
         };
         DomainArgs { domain: self.domain.clone(), settings }
     }

@@ -9,6 +9,7 @@ use loop_core::WorkItem;
 use loop_core::types::Tier;
 use loop_domain::review::McpServers;
 use loop_domain::{Domain, DomainReport, LoadOptions};
+use loop_llm::http::base_url_of;
 use loop_runtime::journal::{StoredJournal, SyncPolicy};
 use loop_tools::files;
 
@@ -63,8 +64,9 @@ pub(crate) fn options(
     record: Option<&Path>,
     cwd: PathBuf,
 ) -> Result<LoadOptions, Failure> {
-    let SettingArgs { profile, models, base_urls, set } = &args.settings;
-    let mut options = LoadOptions { profile: profile.clone(), cwd, ..LoadOptions::default() };
+    let SettingArgs { profile, models, base_urls, set, .. } = &args.settings;
+    let user_model = args.settings.user_model().cloned();
+    let mut options = LoadOptions { profile: profile.clone(), user_model, cwd, ..LoadOptions::default() };
     options.record = record.map(Path::to_owned);
     options.prices = prices();
     for text in set {
@@ -125,7 +127,7 @@ pub(crate) fn item(domain: &Domain, path: &Path) -> Result<WorkItem, Failure> {
         Ok(text) => text,
         // What is too long is refused for its length, wherever it was cut.
         Err(error) if is_cut => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-        Err(_) => return Err(Failure::new(format!("{origin}: is not UTF-8 text; {advice}"))),
+        Err(error) => return Err(Failure::new(format!("{shown}: {}; {advice}", files::no_text(&error)))),
     };
     let item = domain.item(&text, &origin)?;
     let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
@@ -153,7 +155,7 @@ pub(crate) fn item_or_text(
 
 /// The journal to write to, under this policy.
 pub(crate) fn journal(args: &JournalArgs, sync: SyncPolicy) -> Result<Arc<StoredJournal>, Failure> {
-    let path = args.journal.clone().unwrap_or_else(StoredJournal::default_path);
+    let path = args.path();
     Ok(Arc::new(StoredJournal::open(path)?.with_sync(sync)))
 }
 
@@ -166,7 +168,7 @@ impl WrittenArgs {
 
 /// The journal to read from: it has to be there.
 pub(crate) fn existing_journal(args: &JournalArgs) -> Result<Arc<StoredJournal>, Failure> {
-    let path = args.journal.clone().unwrap_or_else(StoredJournal::default_path);
+    let path = args.path();
     expect_not_empty(&path)?;
     Ok(Arc::new(StoredJournal::open_existing(path)?))
 }
@@ -253,31 +255,56 @@ impl<'a> ReportFile<'a> {
     }
 }
 
+/// What `--model` gives: a tier, base where none is named, and `PROVIDER/NAME`.
 pub(crate) fn model(text: &str) -> Result<(Tier, String), Failure> {
-    let expected = || {
+    model_in(&format!("--model {text}"), text)
+}
+
+/// The same, as it is given at `place`.
+pub(crate) fn model_in(place: &str, text: &str) -> Result<(Tier, String), Failure> {
+    let is_whole = |model: &str| model.contains('/') && !model.starts_with('/') && !model.ends_with('/');
+    let (tier, model) = of_tier(text).filter(|(_, model)| is_whole(model)).ok_or_else(|| {
         Failure::new(format!(
-            "--model {text}: expected TIER=PROVIDER/NAME with tier selector, base, escalated or fallback, for example base=offline/offline-1"
+            "{place}: expected PROVIDER/NAME, for example offline/offline-1, or TIER=PROVIDER/NAME with tier selector, base, escalated or fallback"
         ))
-    };
-    let (tier, model) = of_tier(text).ok_or_else(expected)?;
-    if !model.contains('/') {
-        return Err(expected());
-    }
+    })?;
     Ok((tier, model.to_owned()))
 }
 
+/// What `--base-url` gives: a tier, base where none is named, and a URL.
 pub(crate) fn base_url(text: &str) -> Result<(Tier, String), Failure> {
     // What was given may hold a credential, and is not shown.
     let (tier, url) = of_tier(text).ok_or_else(|| {
         Failure::new(
-            "--base-url: expected TIER=URL with tier selector, base, escalated or fallback, for example base=http://127.0.0.1:8080/v1",
+            "--base-url: expected URL, for example http://127.0.0.1:8080/v1, or TIER=URL with tier selector, base, escalated or fallback",
         )
     })?;
+    base_url_of(url).map_err(|message| Failure::new(format!("--base-url {}: {message}", tier.name())))?;
     Ok((tier, url.to_owned()))
 }
 
+/// The same options, each with its tier.
+pub(crate) fn tiered(given: &[String]) -> Vec<String> {
+    let of = |(tier, rest): (Tier, &str)| format!("{}={rest}", tier.name());
+    given.iter().map(|text| of_tier(text).map_or_else(|| text.clone(), of)).collect()
+}
+
+/// The tier that a value names, base where it names none, and the rest. `None`: there is no such tier.
 fn of_tier(text: &str) -> Option<(Tier, &str)> {
-    let (tier, rest) = text.split_once('=')?;
     let tiers = [Tier::Selector, Tier::Base, Tier::Escalated, Tier::Fallback];
-    Some((tiers.into_iter().find(|known| known.name() == tier)?, rest))
+    match text.split_once('=') {
+        // A model's name or a URL may have the sign in it.
+        Some((before, rest)) if !before.contains(['/', ':']) => {
+            Some((tiers.into_iter().find(|known| known.name() == before.trim())?, rest.trim()))
+        }
+        _ => Some((Tier::Base, text.trim())),
+    }
+}
+
+/// Says what is to be known of the prices of the models of a run that begins.
+pub(crate) fn say_prices(domain: &Domain) {
+    domain.price_notes().iter().for_each(|note| stream::note(format!("price:   {note}")));
+    if let Some(unpriced) = domain.unpriced("the cost of the run will be unknown", "") {
+        stream::note(format!("warning: {unpriced}"));
+    }
 }

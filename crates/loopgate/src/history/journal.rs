@@ -315,7 +315,7 @@ async fn import(args: ImportArgs) -> Result<ExitCode, Failure> {
             (place, Box::new(BufReader::with_capacity(1 << 16, file)))
         }
     };
-    let path = args.journal.journal.clone().unwrap_or_else(StoredJournal::default_path);
+    let path = args.journal.path();
     let journal = StoredJournal::open(path)?;
     let imported = journal.import(lines).await;
     let ImportedRuns { runs, own, skipped } =

@@ -34,7 +34,7 @@ pub(crate) async fn runs_named(args: &RunsArgs) -> Result<Vec<RunsOf>, Failure> 
             _ => ids.push(name.as_str()),
         }
     }
-    let given = || args.journal.journal.clone().unwrap_or_else(StoredJournal::default_path);
+    let given = || args.journal.path();
     let mut found = Vec::new();
     if args.all {
         found.push(runs_of(given(), None).await?);

@@ -1,6 +1,7 @@
 //! The commands that look at recorded runs.
 
 mod cache;
+mod config;
 mod diff;
 mod report;
 mod run_page;
@@ -11,6 +12,7 @@ mod view;
 mod view_pages;
 mod why;
 
+pub(crate) use config::{ConfigArgs, config};
 pub(crate) use diff::{DiffArgs, diff};
 pub(crate) use report::{ReportCommandArgs, report};
 pub(crate) use runs::{RunsCommandArgs, runs};

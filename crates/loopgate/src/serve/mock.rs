@@ -93,24 +93,8 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
 /// The command that runs the domain with this model at `url`.
 fn usage(args: &DomainArgs, name: &str, url: &str) -> String {
     let folder = args.domain.display();
-    let command = format!("loopgate run {folder} ITEM --model base=openai-chat/{name} --base-url base={url}");
-    let as_printed = |set: &[&str]| {
-        let settings = SettingArgs {
-            profile: None,
-            models: vec![format!("base=openai-chat/{name}")],
-            base_urls: vec![format!("base={url}")],
-            set: set.iter().map(|setting| (*setting).to_owned()).collect(),
-        };
-        DomainArgs { domain: args.domain.clone(), settings }
-    };
-    // What a model of this machine costs is not known, so a domain whose limit of money is set takes none.
-    let is_too_dear =
-        places::load(&as_printed(&[])).is_err() && places::load(&as_printed(&[NO_LIMIT])).is_ok();
-    if is_too_dear { format!("{command} --set {NO_LIMIT}") } else { command }
+    format!("loopgate run {folder} ITEM --model openai-chat/{name} --base-url {url}")
 }
-
-/// Takes the cost limit off.
-const NO_LIMIT: &str = "limits.cost_usd=none";
 
 /// Each named behaviour with what it does.
 fn behaviours() -> String {

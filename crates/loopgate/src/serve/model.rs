@@ -74,8 +74,10 @@ fn unknown(name: &str) -> Failure {
 }
 
 fn request(args: &ModelCallArgs) -> Result<ModelRequest, Failure> {
-    let text = String::from_utf8(read(&args.request, "a neutral request")?)
-        .map_err(|_| Failure::new(format!("{}: is not UTF-8", args.request.display())))?;
+    let text = String::from_utf8(read(&args.request, "a neutral request")?).map_err(|error| {
+        let (shown, error) = (args.request.display(), files::no_text(&error));
+        Failure::new(format!("{shown}: {error}; give a neutral request in JSON"))
+    })?;
     let mut request: ModelRequest = serde_json::from_str(&text).map_err(|error| {
         let shown = args.request.display();
         let error = plain(&error);

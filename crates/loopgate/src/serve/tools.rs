@@ -11,11 +11,11 @@ use loop_domain::Domain;
 use loop_domain::import::{ImportOptions, OPENAPI_BYTES_MAX, import_openapi};
 use loop_runtime::report::counted;
 use loop_runtime::tools::markdown_of;
-use loop_tools::ToolContext;
+use loop_tools::{ToolContext, files};
 use serde_json::Value;
 
 use super::servers;
-use crate::args::{DomainArgs, ReportArgs, SettingArgs};
+use crate::args::{DomainArgs, ReportArgs, SettingArgs, environment};
 use crate::context::{Signals, places};
 use crate::output::{Failure, stream};
 
@@ -24,7 +24,10 @@ pub(crate) async fn tools(args: ToolsArgs) -> Result<ExitCode, Failure> {
         return import(args);
     }
     let missing = || Failure::new("no domain is named; name its folder, for example `loopgate tools DOMAIN`");
-    let named = DomainArgs { domain: args.domain.ok_or_else(missing)?, settings: args.settings };
+    let named = DomainArgs {
+        domain: args.domain.or_else(|| environment::path("domain")).ok_or_else(missing)?,
+        settings: args.settings,
+    };
     match args.command {
         Some(ToolsCommand::Call(call_args)) => call(&places::load(&named)?, call_args).await,
         Some(ToolsCommand::Diff(of)) => Ok(servers::diff(&named, of.server.as_deref()).await),
@@ -45,7 +48,7 @@ fn import(args: OpenapiArgs) -> Result<ExitCode, Failure> {
     let read = places::beginning(&args.document, OPENAPI_BYTES_MAX as u64 + 1);
     let bytes = read.map_err(|error| wrong(format!("cannot be read: {error}; check the path")))?;
     let text = String::from_utf8(bytes)
-        .map_err(|_| wrong("it is not UTF-8; save the document as JSON or YAML".to_owned()))?;
+        .map_err(|error| wrong(format!("{}; save the document as JSON or YAML", files::no_text(&error))))?;
     let options = ImportOptions { only: args.only, base_url: args.server, list: args.list };
     let imported = import_openapi(&text, &options).map_err(|error| wrong(error.to_string()))?;
     stream::print(&imported.toml);

@@ -5,26 +5,32 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use loop_core::types::Tier;
+use loop_core::types::{PicoUsd, Tier};
 use loop_domain::Domain;
 use loop_llm::prices::origin;
+use loop_llm::report::ModelReport;
+use loop_llm::request::RequestMeta;
+use loop_llm::{ChatModel, ModelRequest, complete, http};
 use loop_runtime::journal::{Journal, StoredJournal};
 use loop_runtime::report::counted;
-use reqwest::Url;
 
-use crate::args::{DomainArgs, JournalArgs, SettingArgs};
+use crate::args::{DomainArgs, JournalArgs, SettingArgs, environment};
 use crate::context::places;
 use crate::output::{Failure, one_line, stream};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "It connects to the servers of the models, and sends them nothing.\n\n\
-                  Exit codes: 0 nothing is missing, 1 something is, 2 wrong usage.")]
+#[command(
+    after_help = "It connects to the servers of the models, and sends them nothing without --call.\n\n\
+                  Exit codes: 0 nothing is missing, 1 something is, 2 wrong usage."
+)]
 pub(crate) struct DoctorArgs {
     /// A domain folder, or its loopgate.toml [default: none, the program alone]
     pub(crate) domain: Option<PathBuf>,
-    /// Profile of the domain to use
-    #[arg(long, requires = "domain")]
-    pub(crate) profile: Option<String>,
+    #[command(flatten)]
+    pub(crate) settings: SettingArgs,
+    /// Make one call of one token to the model of each tier, and print what it cost
+    #[arg(long)]
+    pub(crate) call: bool,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
 }
@@ -58,8 +64,17 @@ impl Finding {
 
 pub(crate) async fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let mut findings = vec![program(), journal(&args.journal).await, prices()];
-    if let Some(folder) = &args.domain {
-        findings.extend(domain(folder, args.profile.clone()).await?);
+    let SettingArgs { profile, models, base_urls, set, .. } = &args.settings;
+    let is_set =
+        args.call || profile.is_some() || [models, base_urls, set].iter().any(|given| !given.is_empty());
+    match args.domain.clone().or_else(|| environment::path("domain")) {
+        Some(folder) => findings.extend(domain(folder, args).await?),
+        None if is_set => {
+            return Err(Failure::new(
+                "settings are checked with a domain; write `loopgate doctor DOMAIN`, or set LOOPGATE_DOMAIN",
+            ));
+        }
+        None => {}
     }
     for Finding { health, what, says } in &findings {
         let health = match health {
@@ -91,7 +106,7 @@ fn program() -> Finding {
 }
 
 async fn journal(args: &JournalArgs) -> Finding {
-    let path = args.journal.clone().unwrap_or_else(StoredJournal::default_path);
+    let path = args.path();
     let finding = |health, says: String| Finding::new(health, "journal", says);
     let is_on_server = path
         .to_str()
@@ -149,9 +164,8 @@ fn prices() -> Finding {
     }
 }
 
-async fn domain(folder: &Path, profile: Option<String>) -> Result<Vec<Finding>, Failure> {
-    let settings = SettingArgs { profile, ..SettingArgs::default() };
-    let args = DomainArgs { domain: folder.to_owned(), settings };
+async fn domain(folder: PathBuf, doctor: &DoctorArgs) -> Result<Vec<Finding>, Failure> {
+    let args = DomainArgs { domain: folder, settings: doctor.settings.clone() };
     let domain = match places::load(&args) {
         Ok(domain) => domain,
         Err(failure) => return Ok(vec![Finding::new(Health::Missing, "domain", failure.line())]),
@@ -159,58 +173,65 @@ async fn domain(folder: &Path, profile: Option<String>) -> Result<Vec<Finding>, 
     let tools = domain.spec.tools.len() as u64;
     let says = format!("{} with {}", domain.spec.domain, counted(tools, "tool"));
     let mut findings = vec![Finding::new(Health::Well, "domain", says)];
+    findings
+        .extend(domain.untrusted().iter().map(|it| Finding::new(Health::Missing, "trust", it.to_string())));
     findings.extend(domain.missing().map(|it| Finding::new(Health::Missing, "key", it.to_string())));
     findings.extend(price(&domain));
+    findings.extend(domain.price_notes().iter().map(|note| Finding::new(Health::Well, "price", note)));
     for (tier, url) in domain.model_urls() {
         findings.push(server(tier, url).await);
+    }
+    if doctor.call {
+        findings.extend(calls(&domain).await);
     }
     findings.extend(domain.warnings().iter().map(|it| Finding::new(Health::Warned, "domain", it)));
     Ok(findings)
 }
 
-/// The models whose price is not known: a cost limit cannot hold for them.
-fn price(domain: &Domain) -> Vec<Finding> {
-    let spec = &domain.spec;
-    let mut findings = Vec::new();
-    let tiers = [Tier::Selector, Tier::Base, Tier::Escalated, Tier::Fallback];
-    let mut named = Vec::new();
-    for model in tiers.map(|tier| spec.model(tier)).into_iter().filter(|model| model.price.is_none()) {
-        let name = format!("{}/{}", model.provider, model.model);
-        if named.contains(&name) {
-            continue;
-        }
-        let (health, what_follows) = match spec.limits.cost {
-            Some(_) => (Health::Missing, "limits.cost_usd cannot be kept"),
-            None => (Health::Warned, "costs will be unknown"),
-        };
-        let says = format!("{name}: the price is not known, so {what_follows}; add `price` to its model");
-        findings.push(Finding::new(health, "price", says));
-        named.push(name);
-    }
-    findings
+/// The models whose price is not known, where no cost limit is set that could not hold.
+fn price(domain: &Domain) -> Option<Finding> {
+    let unpriced = domain.unpriced("costs will be unknown", "")?;
+    Some(Finding::new(Health::Warned, "price", unpriced.to_string()))
 }
 
 /// Whether the server of a tier takes a connection. Nothing is sent.
 async fn server(tier: &str, url: &str) -> Finding {
-    let finding = |health, says: String| Finding::new(health, "server", says);
-    // Of the address only host and port are shown: the rest may hold a credential.
-    let place = Url::parse(url).ok().and_then(|url| {
-        let host = url.host_str()?.trim_matches(['[', ']']).to_owned();
-        Some((host, url.port_or_known_default()?))
-    });
-    let Some((host, port)) = place else {
-        return finding(Health::Missing, format!("the base URL of the model {tier} has no host"));
-    };
-    let connecting = tokio::net::TcpStream::connect((host.as_str(), port));
-    match tokio::time::timeout(CONNECT_LIMIT, connecting).await {
-        Ok(Ok(_)) => finding(Health::Well, format!("{host}:{port} takes connections (model {tier})")),
-        Ok(Err(error)) => finding(Health::Missing, format!("{host}:{port} (model {tier}): {error}")),
-        Err(_) => {
-            let seconds = CONNECT_LIMIT.as_secs();
-            finding(
-                Health::Missing,
-                format!("{host}:{port} (model {tier}): no connection within {seconds} s"),
-            )
+    match http::reach(url, CONNECT_LIMIT).await {
+        Ok(server) => {
+            Finding::new(Health::Well, "server", format!("{server} takes connections (model {tier})"))
         }
+        Err(error) => Finding::new(Health::Missing, "server", format!("model {tier}: {error}")),
     }
+}
+
+/// One call of one token to the model of each tier that has one of its own.
+async fn calls(domain: &Domain) -> Vec<Finding> {
+    let (specs, models) = (&domain.spec.models, &domain.models);
+    let tiers: [(Tier, bool, &dyn ChatModel); 4] = [
+        (Tier::Selector, specs.selector.is_some(), &*models.selector),
+        (Tier::Base, true, &*models.base),
+        (Tier::Escalated, specs.escalated.is_some(), &*models.escalated),
+        (Tier::Fallback, specs.fallback.is_some(), &*models.fallback),
+    ];
+    let mut findings = Vec::new();
+    for (tier, _, model) in tiers.into_iter().filter(|(_, has_model, _)| *has_model) {
+        let spec = domain.spec.model(tier);
+        let request = ModelRequest {
+            max_output_tokens: Some(1),
+            meta: RequestMeta { timeout_ms: Some(spec.timeout_ms), ..RequestMeta::default() },
+            ..ModelRequest::new(spec.model.clone(), "", "Say: ok")
+        };
+        let report = ModelReport::of(complete(model, &request).await);
+        let priced = || Some(spec.price.as_ref()?.of(report.usage.as_ref()?).0);
+        let cost = report.cost_pico_usd.or_else(priced);
+        let cost = cost.map_or_else(|| "cost unknown".to_owned(), |cost| PicoUsd(cost).to_string());
+        let named = format!("{}/{} (model {})", spec.provider, spec.model, tier.name());
+        findings.push(match report.error {
+            None => Finding::new(Health::Well, "call", format!("{named} replied: {cost}")),
+            Some(error) => {
+                Finding::new(Health::Missing, "call", format!("{named}: {}: {}", error.kind, error.message))
+            }
+        });
+    }
+    findings
 }

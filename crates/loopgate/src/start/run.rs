@@ -21,6 +21,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let item = args.request.on(item)?;
     domain.ready(args.written.saves())?;
     domain.start_servers();
+    places::say_prices(&domain);
     let journal = args.written.open(&domain)?;
     let prepared = to_loop(&domain, args.written.saves());
     let tags = tags(&args.tags)?;

@@ -39,6 +39,7 @@ impl Shell {
             .current_dir(root())
             .env("XDG_STATE_HOME", self.state.path())
             .env("XDG_CACHE_HOME", self.state.path().join("cache"))
+            .env("XDG_CONFIG_HOME", self.state.path().join("config"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

@@ -56,6 +56,7 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     let domain = places::load_with(&arguments, args.record.as_deref(), cwd.clone())?;
     check(&domain)?;
     domain.ready(false)?;
+    places::say_prices(&domain);
     domain.start_servers();
     let journal = places::journal(&args.journal, domain.sync)?;
     let origin = Origin::of_folder(&arguments, cwd, /*saves*/ false, /*asks*/ true)?.text()?;

@@ -9,6 +9,7 @@ use loop_core::types::Digest;
 use loop_domain::Domain;
 use loop_runtime::Runner;
 use loop_runtime::save::SaveTarget;
+use loop_tools::files;
 
 use crate::context::places;
 use crate::output::{Failure, one_line, stream};
@@ -88,8 +89,10 @@ fn read_path(domain: &Domain, path: &Path) -> Vec<Result<(String, WorkItem), Fai
         Ok(bytes) => bytes,
         Err(error) => return vec![Err(Failure::new(format!("{origin}: {error}; give a JSON Lines file")))],
     };
-    let Ok(text) = String::from_utf8(bytes) else {
-        return vec![Err(Failure::new(format!("{origin}: is not UTF-8 text; give a JSON Lines file")))];
+    let text = String::from_utf8(bytes).map_err(|error| files::no_text(&error));
+    let text = match text {
+        Ok(text) => text,
+        Err(error) => return vec![Err(Failure::new(format!("{origin}: {error}; give a JSON Lines file")))],
     };
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines.map(|(nth, line)| read_line(domain, path, nth + 1, line)).collect()

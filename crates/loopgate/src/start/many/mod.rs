@@ -39,6 +39,12 @@ pub(crate) async fn many(args: RunArgs) -> Result<ExitCode, Failure> {
     check(&args)?;
     let domain = places::load(&args.domain)?;
     domain.ready(args.written.saves())?;
+    if args.many.budget_usd.is_some()
+        && let Some(error) = domain.unpriced("--budget-usd cannot be kept", ", or leave --budget-usd out")
+    {
+        return Err(error.into());
+    }
+    places::say_prices(&domain);
     let journal = args.written.open(&domain)?;
     let loops = to_loop(&domain, args.written.saves());
     // All of them are read before anything is spent.

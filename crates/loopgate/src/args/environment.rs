@@ -1,0 +1,109 @@
+//! What the environment and a user's `config.toml` say for commands that name no model, journal or domain.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use loop_domain::{UserModel, UserSettings};
+use serde::Serialize;
+
+use crate::context::places;
+use crate::output::Failure;
+
+/// The variables of the environment that the program reads, and what each of them says.
+pub(crate) const VARIABLES: [(&str, &str); 13] = [
+    ("LOOPGATE_MODEL", "the base model of runs that begin: PROVIDER/NAME"),
+    ("LOOPGATE_JOURNAL", "the journal: a file, or the URL of a PostgreSQL database"),
+    ("LOOPGATE_DOMAIN", "the domain folder of commands that name none"),
+    ("LOOPGATE_PRICES", "a file with prices of your own"),
+    ("XDG_CONFIG_HOME", "the folder of loopgate/config.toml [default: ~/.config]"),
+    ("XDG_STATE_HOME", "the folder of loopgate/journal.db [default: ~/.local/state]"),
+    ("XDG_CACHE_HOME", "the folder of stored results of evals [default: ~/.cache]"),
+    ("TRACEPARENT", "the span in which a run is requested"),
+    ("PGPASSWORD, PGPASSFILE", "the password of a journal in PostgreSQL"),
+    ("HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY", "the proxies of calls to models and servers"),
+    ("NO_COLOR, CLICOLOR_FORCE, TERM", "whether lines have colours"),
+    ("OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_*", "where traces and metrics are sent"),
+    (
+        "OPENAI_API_KEY, ANTHROPIC_API_KEY, …",
+        "the key of a provider's models; `loopgate doctor DOMAIN` names one that is missing",
+    ),
+];
+
+/// The variables, for the help of a command.
+pub(crate) fn variables() -> String {
+    let mut text = "Variables of the environment:\n".to_owned();
+    for (name, says) in VARIABLES {
+        let _ = write!(text, "\n  {name}\n      {says}");
+    }
+    text
+}
+
+/// A setting of the user, and where it was said.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Setting {
+    pub(crate) key: &'static str,
+    pub(crate) value: String,
+    pub(crate) origin: String,
+}
+
+/// What the user set, as far as anything is set: a variable comes before the file.
+///
+/// # Errors
+/// The first thing that is wrong, with its place.
+pub(crate) fn settings() -> Result<&'static [Setting], Failure> {
+    static SETTINGS: OnceLock<Result<Vec<Setting>, Failure>> = OnceLock::new();
+    let settings = SETTINGS.get_or_init(read).as_ref();
+    settings.map(Vec::as_slice).map_err(|failure| Failure::new(failure.line()))
+}
+
+fn read() -> Result<Vec<Setting>, Failure> {
+    let file = file();
+    let UserSettings { model, journal, domain } =
+        file.as_deref().map(UserSettings::read).transpose()?.unwrap_or_default();
+    let at = file.unwrap_or_default().display().to_string();
+    let mut settings = Vec::new();
+    for (key, variable, written) in [
+        ("model", "LOOPGATE_MODEL", model),
+        ("journal", "LOOPGATE_JOURNAL", journal.map(placed)),
+        ("domain", "LOOPGATE_DOMAIN", domain.map(placed)),
+    ] {
+        let set = std::env::var(variable).ok().filter(|value| !value.is_empty());
+        let set = set.map(|value| (value, variable.to_owned()));
+        let Some((value, origin)) = set.or_else(|| Some((written?, at.clone()))) else { continue };
+        if key == "model" {
+            places::model_in(&origin, &value)?;
+        }
+        settings.push(Setting { key, value, origin });
+    }
+    Ok(settings)
+}
+
+/// The path of the user's file. `None`: there is no home folder.
+pub(crate) fn file() -> Option<PathBuf> {
+    // A relative path counts as none, as the XDG specification says.
+    let given = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    Some(given.or_else(|| Some(std::env::home_dir()?.join(".config")))?.join("loopgate/config.toml"))
+}
+
+/// A path of the user's file, below the home folder after `~/`.
+fn placed(path: String) -> String {
+    let home = path.strip_prefix("~/").zip(std::env::home_dir());
+    home.map_or(path.clone(), |(rest, home)| home.join(rest).display().to_string())
+}
+
+fn setting(key: &str) -> Option<&'static Setting> {
+    settings().ok()?.iter().find(|setting| setting.key == key)
+}
+
+/// The model of runs that begin. `None`: the user names none.
+pub(crate) fn model() -> Option<UserModel> {
+    let Setting { value, origin, .. } = setting("model")?;
+    let (tier, model) = places::model_in(origin, value).ok()?;
+    Some(UserModel { place: format!("{origin}: {value}"), tier, model })
+}
+
+/// The `journal` or the `domain` of commands that name none. `None`: the user names none.
+pub(crate) fn path(key: &str) -> Option<PathBuf> {
+    Some(PathBuf::from(&setting(key)?.value))
+}

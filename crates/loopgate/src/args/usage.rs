@@ -1,0 +1,48 @@
+//! What is probably meant by a command line that cannot be what was meant.
+
+use std::path::{Path, PathBuf};
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgMatches, Command, Error};
+
+/// Whether the argument DOMAIN can be a domain, where the command has one. A work item in its place names none.
+///
+/// # Errors
+/// The domain is behind the work item: the arguments are swapped.
+pub(crate) fn domain_named(program: &mut Command, matches: &ArgMatches) -> Result<bool, Error> {
+    let Some((name, below)) = matches.subcommand() else {
+        let arguments: Vec<&str> = program.get_positionals().map(|arg| arg.get_id().as_str()).collect();
+        let values = |id: &&str| matches.try_get_many::<PathBuf>(id).ok().flatten();
+        let paths: Vec<&PathBuf> = arguments.iter().filter_map(values).flatten().collect();
+        let [item, rest @ ..] = &*paths else { return Ok(true) };
+        if arguments.first() != Some(&"domain") || !is_item(item) {
+            return Ok(true);
+        }
+        let Some(domain) = rest.iter().find(|path| path.join("loopgate.toml").is_file()) else {
+            return Ok(false);
+        };
+        let (domain, item) = (domain.display(), item.display());
+        let message = format!("the arguments are swapped; write {domain} {item}, with the domain first");
+        return Err(program.error(ErrorKind::ValueValidation, message));
+    };
+    program.find_subcommand_mut(name).map_or(Ok(true), |command| domain_named(command, below))
+}
+
+/// Whether a path is a file that is no domain's, or standard input.
+fn is_item(path: &Path) -> bool {
+    let is_toml = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"));
+    path == Path::new("-") || path.is_file() && !is_toml
+}
+
+/// The error of a command line, with what there is in place of an option that many programs have.
+pub(crate) fn advised(mut error: Error) -> Error {
+    if let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg)
+        && error.kind() == ErrorKind::UnknownArgument
+        && matches!(option.as_str(), "--verbose" | "-v" | "--debug" | "--quiet" | "-q")
+    {
+        let tip = "`run --progress always` shows each step, `never` none, and `--events` prints each event";
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
