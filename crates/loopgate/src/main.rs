@@ -16,12 +16,15 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap_complete::CompleteEnv;
 
 use context::{survive_file_limits, telemetry};
 use output::{Failure, panics, screen, stream};
 
 fn main() -> ExitCode {
     panics::mask();
+    // A shell asks what completes a line, and it ends with the answer.
+    CompleteEnv::with_factory(|| args::completed(Args::grouped())).var(start::COMPLETE).complete();
     let _rows = screen::CloseOnDrop;
     let args = match Args::read() {
         Ok(args) => args,
@@ -68,7 +71,8 @@ fn main() -> ExitCode {
             Command::Retry(args) => history::retry(args).await,
             Command::Eval(args) => check::eval(*args).await,
             Command::Redteam(args) => check::redteam(*args).await,
-            Command::Completions(args) => start::completions(&args, Args::command()),
+            Command::Completions(args) => start::completions(&args),
+            Command::Help(topic) => start::help(&topic, Args::grouped()),
             Command::Man(args) => start::man(&args, Args::grouped()),
         };
         telemetry::end().await;
@@ -105,7 +109,7 @@ impl Args {
             }
             lines.push('\n');
         }
-        args::explained_once(command).help_template(format!(
+        args::with_examples(args::explained_once(command)).help_template(format!(
             "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{lines}{heading}Options:{heading:#}\n{{options}}{{after-help}}"
         ))
     }
@@ -113,6 +117,11 @@ impl Args {
     /// What the program was called with.
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let command = Self::grouped();
+        let topic = std::env::args_os().skip(1).collect::<Vec<_>>();
+        if let Some((_, topic)) = topic.split_first().filter(|(first, topic)| *first == "help" && !topic.is_empty()) {
+            let topic = topic.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            return Ok(Self { command: Command::Help(topic) });
+        }
         let words = args::behind_the_command(&command, std::env::args_os());
         Self::from_arg_matches(&command.try_get_matches_from(words)?)
     }
@@ -129,6 +138,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
 ];
 
 const EXIT_CODES: &str = "The options go before a command or after it, and each command's help names those that it has.\n\n\
+    `loopgate help TOPIC` explains a stop reason such as max_passes, the environment, and what a domain has.\n\n\
     Exit codes of `run`: 0 answered, 3 partial, 4 refused, 5 a person has to continue, 6 failed, \
     7 the outcome of an effect is unknown, 130 stopped by Ctrl-C, 143 stopped by SIGTERM; 1 an error before the run began, 2 wrong usage.";
 
@@ -205,6 +215,9 @@ pub(crate) enum Command {
     /// List the models whose prices are known, call one, or decode a reply
     #[command(subcommand)]
     Model(serve::ModelCommand),
+    /// Explain the topics behind `help`: a command, a stop reason, `environment`, `domain`
+    #[command(skip)]
+    Help(Vec<String>),
     /// Print the completions of a shell
     #[command(hide = true)]
     Completions(start::CompletionsArgs),

@@ -7,7 +7,7 @@ use loop_core::secrets::Secrets;
 use loop_core::types::Effect;
 use loop_tools::Credentials;
 use loop_tools::connectors::{McpManifest, McpServer, McpToolSpec};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::LoadOptions;
 use crate::config::ServerConfig;
@@ -16,7 +16,7 @@ use crate::file::File;
 use crate::lock::{Lock, LockedServer, LockedTool};
 use crate::mcp::names::{self, LeftOut, Offer, Offered};
 use crate::mcp::settings;
-use crate::review::{PartChange, ServerReview, ServerTrust, ToolChange, ToolReview, one_line};
+use crate::review::{PartChange, ServerReview, ServerTrust, ToolChange, ToolReview, one_line, parameters};
 use crate::similar::hint;
 use crate::tools::ToolSecrets;
 
@@ -129,7 +129,7 @@ impl Asker {
             is_declared: false,
             title: known.spec().clean_title(),
             description: known.spec().clean_description(),
-            input_schema: one_line(&known.input_schema.to_string()),
+            parameters: parameters(&known.input_schema),
             claims: Vec::new(),
             change: ToolChange::Gone,
         }));
@@ -190,7 +190,7 @@ impl Asker {
                 is_declared: declared.is_some(),
                 title: tool.clean_title(),
                 description: tool.clean_description(),
-                input_schema: one_line(&tool.input_schema.to_string()),
+                parameters: parameters(&tool.input_schema),
                 claims: claims(tool),
                 change: change(locked, tool),
             }
@@ -230,13 +230,14 @@ fn change(locked: Option<&LockedServer>, after: &McpToolSpec) -> ToolChange {
             .unwrap_or_default()
     };
     let title = |tool: &McpToolSpec| tool.title.clone().unwrap_or_default();
+    let none = Value::Object(Map::new());
+    let (old, new) = (before.output_schema.as_ref().unwrap_or(&none), after.output_schema.as_ref().unwrap_or(&none));
     let parts = [
-        ("title", title(&before), title(after)),
-        ("description", before.description.clone(), after.description.clone()),
-        ("input schema", json(&Some(before.input_schema.clone())), json(&Some(after.input_schema.clone()))),
-        ("output schema", json(&before.output_schema), json(&after.output_schema)),
-        ("claims", json(&before.annotations), json(&after.annotations)),
+        PartChange::between("title", &title(&before), &title(after)),
+        PartChange::between("description", &before.description, &after.description),
+        PartChange::between_schemas("input schema", &before.input_schema, &after.input_schema),
+        PartChange::between_schemas("output schema", old, new),
+        PartChange::between("claims", &json(&before.annotations), &json(&after.annotations)),
     ];
-    let parts = parts.iter().filter_map(|(part, before, after)| PartChange::between(part, before, after));
-    ToolChange::Parts(parts.collect())
+    ToolChange::Parts(parts.into_iter().flatten().collect())
 }

@@ -514,6 +514,32 @@ pub struct EvidenceReport {
     pub data: Option<Value>,
 }
 
+impl EvidenceReport {
+    /// The report of a result without its text and data.
+    fn summary(evidence: &Returned) -> Self {
+        Self {
+            id: evidence.id.to_string(),
+            tool: evidence.tool.to_string(),
+            parameters: json(&evidence.parameters),
+            status: evidence.observation.status.name().to_owned(),
+            summary: evidence.observation.summary.to_string(),
+            pass: evidence.pass,
+            digest: evidence.observation.digest.to_string(),
+            markdown: None,
+            data: None,
+        }
+    }
+
+    /// The report of a result with all of it.
+    pub fn full(evidence: &Returned) -> Self {
+        Self {
+            markdown: Some(markdown_of(&evidence.observation).into_owned()),
+            data: Some(json(&evidence.observation.data)),
+            ..Self::summary(evidence)
+        }
+    }
+}
+
 /// How much of the evidence a report holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -683,17 +709,7 @@ impl Report {
             evidence: outcome
                 .evidence
                 .iter()
-                .map(|evidence| EvidenceReport {
-                    id: evidence.id.to_string(),
-                    tool: evidence.tool.to_string(),
-                    parameters: json(&evidence.parameters),
-                    status: evidence.observation.status.name().to_owned(),
-                    summary: evidence.observation.summary.to_string(),
-                    pass: evidence.pass,
-                    digest: evidence.observation.digest.to_string(),
-                    markdown: None,
-                    data: None,
-                })
+                .map(EvidenceReport::summary)
                 .collect(),
             claims: None,
             claim_totals: None,
@@ -750,8 +766,7 @@ impl Report {
         match detail {
             EvidenceDetail::Full => {
                 for (reported, evidence) in self.evidence.iter_mut().zip(&outcome.evidence) {
-                    reported.markdown = Some(markdown_of(&evidence.observation).into_owned());
-                    reported.data = Some(json(&evidence.observation.data));
+                    *reported = EvidenceReport::full(evidence);
                 }
             }
             EvidenceDetail::Summary => {}

@@ -1,9 +1,13 @@
 //! Arguments that several commands have.
 
+mod complete;
+mod examples;
 mod named;
 mod shared;
 mod when;
 
+pub(crate) use complete::completed;
+pub(crate) use examples::with_examples;
 pub(crate) use named::{name_of, tags, traceparent};
 pub(crate) use shared::{behind_the_command, explained_once};
 pub(crate) use when::{FilterArgs, When, age};
@@ -182,7 +186,7 @@ pub(crate) struct JsonArgs {
     evidence: EvidenceDetail,
 }
 
-const DETAILS: [(&str, &str, EvidenceDetail); 3] = [
+pub(crate) const DETAILS: [(&str, &str, EvidenceDetail); 3] = [
     ("full", "", EvidenceDetail::Full),
     ("summary", "", EvidenceDetail::Summary),
     ("none", "", EvidenceDetail::Omitted),

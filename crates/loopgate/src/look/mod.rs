@@ -2,6 +2,7 @@
 
 mod cache;
 mod diff;
+mod evidence;
 mod run_page;
 mod runs;
 mod show;

@@ -6,6 +6,7 @@ pub(crate) mod screen;
 pub(crate) mod stream;
 mod text;
 pub(crate) mod typed;
+pub(crate) mod wrap;
 
 pub(crate) use failure::Failure;
 pub(crate) use text::{

@@ -72,6 +72,21 @@ pub(crate) fn size() -> (usize, usize) {
     size.map_or((80, 24), |size| (usize::from(size.ws_col), usize::from(size.ws_row)))
 }
 
+/// Columns of the terminal that an output goes to, or those that the variable `COLUMNS` says. `None`: it goes to no terminal.
+pub(crate) fn width(output: Output) -> Option<usize> {
+    let size = match output {
+        Output::Stdout => stdout().is_terminal().then(|| tcgetwinsize(stdout()))?,
+        Output::Stderr => stderr().is_terminal().then(|| tcgetwinsize(stderr()))?,
+    };
+    let size = size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+    Some(columns_set().or(size).unwrap_or(80))
+}
+
+/// Columns that the variable `COLUMNS` says, if it does.
+pub(crate) fn columns_set() -> Option<usize> {
+    std::env::var("COLUMNS").ok()?.trim().parse().ok().filter(|columns| *columns > 0)
+}
+
 /// Shows these rows in place of those that are shown. Each is one line; what is wider than the terminal is cut.
 pub(crate) fn show(rows: impl IntoIterator<Item = Line>) {
     if is_able() {
@@ -340,6 +355,9 @@ pub(crate) fn in_locale(text: &str) -> String {
         '·' => '-',
         '│' => '|',
         '…' => '~',
+        '✓' => '+',
+        '✗' => 'x',
+        '●' => '*',
         c if c.is_ascii() => c,
         _ => '?',
     };

@@ -14,10 +14,26 @@ use serde::Serialize;
 use super::screen;
 use super::screen::{Output, above};
 use super::text::{Line, escaped, harmless};
+use super::wrap::wrapped;
 
-/// Prints to standard output, without what a terminal would obey.
+/// Prints whole lines to standard output, without what a terminal would obey. At a terminal they are wrapped at words.
 pub(crate) fn print(text: &str) {
+    let text = harmless(text);
+    match screen::width(Output::Stdout) {
+        Some(columns) => write_out(&wrapped(&text, columns)),
+        None => write_out(&text),
+    }
+}
+
+/// Prints to standard output as it is, without what a terminal would obey: a part of a line, or what a program reads.
+pub(crate) fn print_part(text: &str) {
     write_out(&harmless(text));
+}
+
+/// Prints lines with styles of ours to standard output. They are as wide as they should be.
+pub(crate) fn print_lines(lines: &[Line]) {
+    let lines = lines.iter().map(|line| format!("{}\n", line.styled_text()));
+    write_out(&lines.collect::<String>());
 }
 
 /// Prints JSON to standard output. What a terminal would obey is in strings alone, and is escaped there.
@@ -103,9 +119,12 @@ pub(crate) fn exit(code: i32) -> ! {
     std::process::exit(code)
 }
 
-/// Prints a line to standard error.
+/// Prints a line to standard error. At a terminal it is wrapped at words.
 pub(crate) fn note(line: impl Into<Line>) {
-    write_err(&format!("{}\n", line.into().styled_text()));
+    let line = line.into();
+    let text = line.styled_text();
+    let wrapped = screen::width(Output::Stderr).map(|columns| wrapped(text, columns));
+    write_err(&format!("{}\n", wrapped.as_deref().unwrap_or(text)));
 }
 
 /// Prints to standard error without a line break.

@@ -9,7 +9,8 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use loop_core::gate::{JudgedAction, TierCause};
 use loop_core::reply::{LiveText, Merge, Reply};
-use loop_core::run::{CheckResult, Decision, EagerRead, SelectedBy};
+use loop_core::run::{CheckResult, Decision, EagerRead, Phase, SelectedBy};
+use loop_core::spec::Setting;
 use loop_core::types::{Action, CommandKey, Millis, Slot, Status, Tier};
 use loop_core::{EventKind, Note, Run, RunSpec, Verdict};
 use loop_runtime::report::check_in_words;
@@ -25,7 +26,7 @@ use super::{calls, status};
 use crate::args::Progress;
 use crate::output::{
     Line, cut, harmless, screen, screen::in_locale, screen::last_rows, stream, stream::note,
-    stream::note_part,
+    stream::note_part, wrap::Wrap,
 };
 
 /// How often the status is looked at: its seconds change once in a second.
@@ -36,6 +37,9 @@ const FRAME: Duration = Duration::from_millis(50);
 const MAX_ROWS: usize = 6;
 /// How many bytes of it are kept for that.
 const MAX_STREAMED: usize = 8 << 10;
+
+/// From which share of a limit on, in percent, it is said that the limit is near.
+const NEAR: u64 = 70;
 
 /// How many characters of what a model says before its calls are shown.
 const MAX_SAID: usize = 300;
@@ -84,10 +88,14 @@ pub(crate) struct Live {
     text: LiveText,
     /// What was streamed of the reply that is being received, as far as it is drawn.
     streamed: String,
+    /// The answer of a chat as it is wrapped, while it is received.
+    answer: Option<Wrap>,
     /// Whether the last piece of streamed text ended its line.
     at_line_start: bool,
     /// Whether no recorded entry was left out.
     is_whole: bool,
+    /// Whether it was shown that a limit is near.
+    is_near_limit: bool,
     /// When the status is shown next.
     due: Instant,
 }
@@ -112,8 +120,10 @@ impl Live {
             waits: Waits::default(),
             text: LiveText::default(),
             streamed: String::new(),
+            answer: None,
             at_line_start: true,
             is_whole: true,
+            is_near_limit: false,
             due: Instant::now() + mode.every(),
         }
     }
@@ -132,6 +142,13 @@ impl Live {
     /// The run as far as it was shown.
     pub(crate) fn run(&self) -> Option<&Run> {
         self.run.as_ref()
+    }
+
+    /// Prints a piece of the answer of a chat, wrapped at words where a person reads it.
+    pub(crate) fn print_answer(&mut self, piece: &str) {
+        let Some(columns) = screen::width(screen::Output::Stdout) else { return stream::print_part(piece) };
+        let answer = self.answer.get_or_insert_with(|| Wrap::new(columns, 0));
+        stream::print_part(&answer.push(&harmless(piece)));
     }
 
     /// A piece of the answer of a chat. Whether it begins a line.
@@ -264,6 +281,19 @@ impl Live {
             None if !self.is_whole => {}
             None => self.run = Run::open(&entry.event, Arc::clone(&self.spec)).ok().map(|(run, _)| run),
         }
+        self.near_limit();
+    }
+
+    /// Says once that a limit is near, while there is still something to do.
+    fn near_limit(&mut self) {
+        let Some(run) = self.run.as_ref().filter(|_| !self.is_near_limit && !self.is_chat) else { return };
+        if !matches!(run.phase(), Phase::Calling { .. } | Phase::Running { .. }) {
+            return;
+        }
+        let Some((percent, setting)) = nearest_limit(run).filter(|(percent, _)| *percent >= NEAR) else { return };
+        let line = format!("limits:  {percent} % of {setting} is used: {}", spend(run));
+        self.is_near_limit = true;
+        self.say(Line::new().styled(ODD, line));
     }
 
     fn recorded(&mut self, entry: &Entry) {
@@ -285,7 +315,10 @@ impl Live {
     pub(crate) fn end_line(&mut self) {
         match std::mem::replace(&mut self.at_line_start, true) {
             true => {}
-            false if self.is_chat => stream::print("\n"),
+            false if self.is_chat => {
+                let rest = self.answer.take().map_or_else(String::new, |mut answer| answer.finish());
+                stream::print_part(&format!("{rest}\n"));
+            }
             false => note(""),
         }
     }
@@ -581,6 +614,23 @@ impl Mode {
 
 fn tier_of(tier: Tier) -> String {
     if tier == Tier::Base { String::new() } else { format!(", {}", tier.name()) }
+}
+
+/// The limit of which the largest share is used, in percent.
+fn nearest_limit(run: &Run) -> Option<(u64, Setting)> {
+    let (totals, limits) = (run.totals(), &run.spec().limits);
+    let all = [
+        (Setting::Passes, totals.passes.into(), Some(limits.passes.into())),
+        (Setting::Cost, totals.cost.known.0, limits.cost.map(|cost| cost.0)),
+        (Setting::Tokens, totals.usage.total(), limits.tokens),
+        (Setting::ModelCalls, totals.model_calls.into(), Some(limits.model_calls.into())),
+        (Setting::ToolCalls, totals.tool_calls.into(), Some(limits.tool_calls.into())),
+        (Setting::WallMs, run.elapsed_ms(), Some(limits.wall_ms)),
+    ];
+    let shares = all.into_iter().filter_map(|(setting, used, limit): (_, u64, Option<u64>)| {
+        Some((used.saturating_mul(100).checked_div(limit?)?, setting))
+    });
+    shares.max_by_key(|(percent, _)| *percent)
 }
 
 fn spend(run: &Run) -> String {

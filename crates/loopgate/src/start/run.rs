@@ -1,9 +1,12 @@
 //! `loopgate run`: a work item in; a document, an answer or a value, a reason and a cost out.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use loop_core::RunSpec;
+use loop_core::run::Started;
+use loop_core::spec::{ModelSpec, ModelSpecs};
 use loop_inspect::Forecast;
 use loop_runtime::journal::Journal;
 
@@ -28,11 +31,15 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let prepared = on_journal(prepared, &domain, &journal, /*batch*/ None);
     let prepared = prepared.with_origin(origin).leave_when_waiting();
     let spec = Arc::clone(prepared.spec());
-    let forecast = Forecast::new(&spec, &domain.prompts, &item);
     let mut signals = Signals::new()?;
     let key = args.request.key()?;
     let request = attach::request(&prepared, item, key, args.progress, &mut signals).await?;
-    stream::note(format!("limits:  {forecast}"));
+    if let Request::Drive(handle) = &request {
+        stream::note(format!("starts:  {}", starts(&spec, handle.started(), journal.path())));
+        if args.verbose {
+            stream::note(format!("limits:  {}", Forecast::new(&spec, &domain.prompts, &handle.started().item)));
+        }
+    }
     let id = match &request {
         Request::Drive(handle) => handle.id().clone(),
         Request::Ended(ended) => ended.started.run.clone(),
@@ -57,4 +64,21 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     }
     signals.unless_received(async { places::finish_recording(&domain, args.record.as_deref()) }).await;
     Ok(code)
+}
+
+/// What a run does, in a line: its item, its domain, the models, where it is journaled.
+fn starts(spec: &RunSpec, started: &Started, journal: &Path) -> String {
+    let item = &started.item;
+    let ModelSpecs { selector, base, escalated, fallback } = &spec.models;
+    let special = [("selector", selector), ("escalated", escalated), ("fallback", fallback)];
+    let special = special.into_iter().filter_map(|(tier, model)| Some((tier, model.as_ref()?)));
+    let special = special.filter(|(_, model)| full_name(model) != full_name(base));
+    let named = |(tier, model): (&str, &ModelSpec)| format!("{} as {tier}", full_name(model));
+    let models: Vec<String> = std::iter::once(full_name(base)).chain(special.map(named)).collect();
+    let models = models.join(", ");
+    format!("{} {} of {} with {models}; journal {}", item.kind, item.id, spec.domain, journal.display())
+}
+
+fn full_name(model: &ModelSpec) -> String {
+    format!("{}/{}", model.provider, model.model)
 }
