@@ -213,8 +213,11 @@ fn described(schema: &Value, name: &str, is_required: bool, lines: &mut Vec<Stri
     };
     // A name that no parameter has stays where the schema says it.
     let all = rest.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
-    let required: Vec<String> =
-        all.iter().filter_map(|it| it.as_str().filter(|it| below.contains_key(*it))).map(str::to_owned).collect();
+    let required: Vec<String> = all
+        .iter()
+        .filter_map(|it| it.as_str().filter(|it| below.contains_key(*it)))
+        .map(str::to_owned)
+        .collect();
     if !all.is_empty() && required.len() == all.len() {
         rest.remove("required");
     }
@@ -269,7 +272,8 @@ mod tests {
                 "to": {"type": "array", "items": {"type": "object", "properties": {"mail": {"type": "string"}}}}},
                 "required": ["text"]}"#,
         );
-        let lines = ["text (string, required): The note", "to (array)", "to[] (object)", "to[].mail (string)"];
+        let lines =
+            ["text (string, required): The note", "to (array)", "to[] (object)", "to[].mail (string)"];
         assert_eq!(parameters(&before), lines);
         let mut after = before.clone();
         after["properties"]["text"]["default"] = "send it all".into();
@@ -286,7 +290,11 @@ mod tests {
         assert_eq!(change.after, expected);
         // An order that differs is shown as text.
         let turned = schema(r#"{"required": [], "type": "object"}"#);
-        let change = PartChange::between_schemas("input schema", &schema(r#"{"type": "object", "required": []}"#), &turned);
+        let change = PartChange::between_schemas(
+            "input schema",
+            &schema(r#"{"type": "object", "required": []}"#),
+            &turned,
+        );
         assert!(change.is_some_and(|change| !change.before.is_empty()));
     }
 

@@ -118,7 +118,9 @@ impl Args {
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let command = Self::grouped();
         let topic = std::env::args_os().skip(1).collect::<Vec<_>>();
-        if let Some((_, topic)) = topic.split_first().filter(|(first, topic)| *first == "help" && !topic.is_empty()) {
+        if let Some((_, topic)) =
+            topic.split_first().filter(|(first, topic)| *first == "help" && !topic.is_empty())
+        {
             let topic = topic.iter().map(|word| word.to_string_lossy().into_owned()).collect();
             return Ok(Self { command: Command::Help(topic) });
         }

@@ -108,7 +108,8 @@ fn the_help_has_every_command_in_six_groups_and_at_most_36() {
         .output()
         .unwrap();
     let known = String::from_utf8(completed.stdout).unwrap();
-    let known = known.lines().filter_map(|line| line.split('\t').next()).filter(|name| !name.starts_with('-'));
+    let known =
+        known.lines().filter_map(|line| line.split('\t').next()).filter(|name| !name.starts_with('-'));
     for name in known {
         let is_there = names.contains(&name) || hidden.contains(&name) || name == "help";
         assert!(is_there, "`{name}` is a command that no group of the help has");
@@ -136,7 +137,9 @@ fn help_explains_each_stop_reason_the_environment_and_a_domain() {
     }
     assert!(helped(&["domain"]).1.contains("loopgate.toml"));
     assert_eq!(helped(&["journal", "prune"]).1, format!("{}\n", help("journal prune").trim_end()));
-    for (topic, says) in [("max_pases", "did you mean `max_passes`?"), ("journl", "`journal`"), ("zzz", "give a command")] {
+    for (topic, says) in
+        [("max_pases", "did you mean `max_passes`?"), ("journl", "`journal`"), ("zzz", "give a command")]
+    {
         let (code, out, err) = helped(&[topic]);
         assert!(code == 1 && out.is_empty() && err.contains(says) && err.lines().count() == 1, "{err}");
     }

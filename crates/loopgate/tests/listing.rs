@@ -42,7 +42,10 @@ fn the_list_of_runs_fits_a_terminal_and_is_whole_in_a_pipe() {
         let lines: Vec<&str> = shown.lines().collect();
         assert!(lines[0].contains("RUN"), "{shown}");
         for (line, row) in lines[1..4].iter().zip(&rows) {
-            assert!(columns(line) <= width.into() && line.contains(row[0]) && line.starts_with("✓ "), "{line}");
+            assert!(
+                columns(line) <= width.into() && line.contains(row[0]) && line.starts_with("✓ "),
+                "{line}"
+            );
         }
         if width >= 80 {
             for title in ["AGE", "REASON", "ITEM", "COST", "TIME", "DOMAIN"] {
@@ -61,7 +64,12 @@ fn the_list_of_runs_fits_a_terminal_and_is_whole_in_a_pipe() {
     assert!(String::from_utf8(forced.stdout).unwrap().contains("\u{1b}[32m✓"));
     // What is left out, and one item.
     let two = shell.run(&["runs", "--limit", "2"]);
-    assert!(two.out.lines().count() == 2 && two.err.ends_with("… 1 more: --limit 3\n"), "{}{}", two.out, two.err);
+    assert!(
+        two.out.lines().count() == 2 && two.err.ends_with("… 1 more: --limit 3\n"),
+        "{}{}",
+        two.out,
+        two.err
+    );
     assert!(two.err.starts_with("totals:  3 runs (3 answered), "), "{}", two.err);
     assert_eq!(shell.run(&["runs", "--item", "T-7"]).out.lines().count(), 1);
     assert_eq!(shell.run(&["runs", "--limit", "0"]).code, 2);
@@ -76,7 +84,8 @@ fn lines_are_wrapped_at_words_at_a_terminal_and_stay_whole_in_a_pipe() {
     let piped = shell.run(&["run", HELPDESK, &ticket(1042), "--no-save", "--progress", "always"]);
     assert!(piped.err.lines().any(|line| line.chars().count() > 100), "{}", piped.err);
     for width in [80, 40] {
-        for args in [&["show", "last"][..], &["why", "last"], &["run", HELPDESK, &ticket(1041), "--no-save"]] {
+        for args in [&["show", "last"][..], &["why", "last"], &["run", HELPDESK, &ticket(1041), "--no-save"]]
+        {
             let mut command = shell.command(args);
             command.env_remove("COLUMNS").env("CI", "1");
             let shown = Terminal::of_width(command, width).end().1;
@@ -106,7 +115,15 @@ fn evidence_is_read_whole_by_its_number() {
     shell.run(&["run", HELPDESK, &ticket(1042), "--no-save"]);
     let first = shell.run(&["show", "last", "E1"]);
     assert_eq!(first.code, 0, "{}", first.err);
-    for part in ["E1 fetch_", "  when:      20", " UTC\n", "  trust:     trusted\n", "  status:    ok, ", "\"target\": ", "## "] {
+    for part in [
+        "E1 fetch_",
+        "  when:      20",
+        " UTC\n",
+        "  trust:     trusted\n",
+        "  status:    ok, ",
+        "\"target\": ",
+        "## ",
+    ] {
         assert!(first.out.contains(part), "`{part}` is missing in: {}", first.out);
     }
     let all = shell.run(&["show", "last", "--evidence"]);
@@ -134,7 +151,11 @@ fn untrusted_evidence_says_so_and_shows_what_cannot_be_seen() {
     let ran = shell.run(&["run", folder.to_str().unwrap(), &hostile, "--no-save"]);
     assert!(ran.err.contains("run:     "), "{}", ran.err);
     let shown = shell.run(&["show", "last", "--evidence"]);
-    assert!(shown.out.contains("  trust:     untrusted: third parties may have written it\n"), "{}", shown.out);
+    assert!(
+        shown.out.contains("  trust:     untrusted: third parties may have written it\n"),
+        "{}",
+        shown.out
+    );
     let json = shell.json(&["show", "last", "--evidence", "--json"]);
     for evidence in json["evidence"].as_array().unwrap() {
         assert_eq!(evidence["untrusted"] == true, evidence["tool"] == "fetch_device_info", "{evidence:#}");
@@ -153,12 +174,18 @@ fn each_effect_has_its_target_its_arguments_its_state_and_who_approved_it() {
     let run = ran["run"].as_str().unwrap();
     let effects = || shell.run(&["show", run, "--effects"]).out;
     let shown = effects();
-    assert!(shown.starts_with("3/action-0 update_user (write_idempotent): waiting\n  target:    source crm"), "{shown}");
+    assert!(
+        shown.starts_with("3/action-0 update_user (write_idempotent): waiting\n  target:    source crm"),
+        "{shown}"
+    );
     assert!(shown.contains("\"company\": \"EPAM\"") && shown.contains("needs a person's consent"), "{shown}");
     assert_eq!(shell.run(&["approve", run, "3/action-0", "--as", "Ada"]).code, 0);
     let shown = effects();
     assert!(shown.starts_with("3/action-0 update_user (write_idempotent): executed\n"), "{shown}");
-    assert!(shown.contains("  decided:   approved by an unverified account as `Ada` (unverified), 20"), "{shown}");
+    assert!(
+        shown.contains("  decided:   approved by an unverified account as `Ada` (unverified), 20"),
+        "{shown}"
+    );
     let json = shell.json(&["show", run, "--effects", "--json"]);
     let effect: &Value = &json["effects"][0];
     assert_eq!((&effect["state"], &effect["tool"]), (&json!("executed"), &json!("update_user")));

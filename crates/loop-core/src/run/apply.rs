@@ -28,7 +28,8 @@ use crate::run::step::step;
 use crate::run::warning::RunWarning;
 use crate::spec::{RunSpec, SPEC_VERSION, Setting, SpecNames, ToolSpec};
 use crate::types::{
-    CommandKey, Digest, Evidence, EvidenceId, Millis, Observation, RequestPart, RunId, Taint, Tier, Totals, WorkItem,
+    CommandKey, Digest, Evidence, EvidenceId, Millis, Observation, RequestPart, RunId, Taint, Tier, Totals,
+    WorkItem,
 };
 
 /// A run of the loop: its spec and its state.

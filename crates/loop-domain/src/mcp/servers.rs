@@ -231,7 +231,8 @@ fn change(locked: Option<&LockedServer>, after: &McpToolSpec) -> ToolChange {
     };
     let title = |tool: &McpToolSpec| tool.title.clone().unwrap_or_default();
     let none = Value::Object(Map::new());
-    let (old, new) = (before.output_schema.as_ref().unwrap_or(&none), after.output_schema.as_ref().unwrap_or(&none));
+    let (old, new) =
+        (before.output_schema.as_ref().unwrap_or(&none), after.output_schema.as_ref().unwrap_or(&none));
     let parts = [
         PartChange::between("title", &title(&before), &title(after)),
         PartChange::between("description", &before.description, &after.description),

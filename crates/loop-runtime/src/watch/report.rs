@@ -706,11 +706,7 @@ impl Report {
             people: None,
             missing: outcome.missing.iter().map(ToString::to_string).collect(),
             checks: outcome.checks.iter().map(CheckReport::new).collect(),
-            evidence: outcome
-                .evidence
-                .iter()
-                .map(EvidenceReport::summary)
-                .collect(),
+            evidence: outcome.evidence.iter().map(EvidenceReport::summary).collect(),
             claims: None,
             claim_totals: None,
             actions: outcome.actions.iter().map(|it| action(it, &outcome.evidence)).collect(),

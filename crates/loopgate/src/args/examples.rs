@@ -9,7 +9,8 @@ const EXAMPLES: &str = include_str!("examples.txt");
 /// The examples of a command, by its names behind that of the program.
 fn of(command: &str) -> impl Iterator<Item = &'static str> {
     let parts = EXAMPLES.split("\n\n");
-    let found = parts.filter_map(|part| part.trim_start().split_once('\n')).find(|(name, _)| *name == command);
+    let found =
+        parts.filter_map(|part| part.trim_start().split_once('\n')).find(|(name, _)| *name == command);
     found.into_iter().flat_map(|(_, examples)| examples.lines())
 }
 
@@ -107,7 +108,9 @@ mod tests {
             }
         }
         let known = |part: &str| all.iter().any(|name| part.trim_start().lines().next() == Some(name));
-        wrong.extend(EXAMPLES.split("\n\n").filter(|part| !known(part)).map(|part| format!("no command: {part}")));
+        wrong.extend(
+            EXAMPLES.split("\n\n").filter(|part| !known(part)).map(|part| format!("no command: {part}")),
+        );
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 }

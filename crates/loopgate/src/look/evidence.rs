@@ -140,7 +140,10 @@ pub(super) fn effects(state: &Run, recorded: &Recorded, json: ReportArgs) -> Res
         row(&mut text, &format!("  decided:   {why}{when}"));
         if let Some(found) = judged.evidence.and_then(|id| Evidence::find(state.evidence(), id)) {
             let (id, observation) = (found.id, &found.observation);
-            row(&mut text, &format!("  result:    {id} {}, {}", observation.status.name(), observation.summary));
+            row(
+                &mut text,
+                &format!("  result:    {id} {}, {}", observation.status.name(), observation.summary),
+            );
         }
         text.push('\n');
         let mut report = json!(action(judged, state.evidence()));

@@ -76,7 +76,8 @@ impl Wrap {
             true => {
                 shown.push_str(if self.is_command { " \\\n" } else { "\n" });
                 self.used = 0;
-                self.indent
+                // The end of the row is one blank; more of them, as in the parameters of a call, are not lost.
+                self.indent + self.gap.saturating_sub(1)
             }
             false => self.gap,
         };
@@ -132,6 +133,7 @@ mod tests {
         check("  - one two three four\n", 12, "  - one two\n    three\n    four\n");
         // A blank that does not fit begins no row, and columns of a table keep their blanks.
         check("abcd  efg hi", 9, "abcd  efg\nhi");
+        check("abc    def", 5, "abc\n   def");
         // A word that is wider than the terminal stays whole.
         check("see https://a.example/bcdef now", 10, "see\nhttps://a.example/bcdef\nnow");
         // Wide characters take two columns, and may begin a row.

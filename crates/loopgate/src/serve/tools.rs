@@ -44,7 +44,9 @@ fn import(args: OpenapiArgs) -> Result<ExitCode, Failure> {
     let given = args.document.to_string_lossy();
     if ["http://", "https://"].iter().any(|scheme| given.starts_with(scheme)) {
         let url = quoted(&given);
-        return Err(wrong(format!("it is a URL, and a file is expected; fetch it first: curl -fsSL {url} -o api.json")));
+        return Err(wrong(format!(
+            "it is a URL, and a file is expected; fetch it first: curl -fsSL {url} -o api.json"
+        )));
     }
     // One byte beyond the limit is enough for the importer to refuse it.
     let read = places::beginning(&args.document, OPENAPI_BYTES_MAX as u64 + 1);

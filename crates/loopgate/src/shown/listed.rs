@@ -8,7 +8,9 @@ use loop_runtime::report::counted;
 
 use super::outcome::cost;
 use super::status::dollars;
-use crate::output::{Line, count, cut, grouped, row, screen::columns_of, screen::fit, screen::in_locale, time};
+use crate::output::{
+    Line, count, cut, grouped, row, screen::columns_of, screen::fit, screen::in_locale, time,
+};
 
 /// A run in a line for programs, with tabs between its fields: its id, when it began, its domain and item, how it stopped,
 /// how long it took, what it cost, and its title with its tags.
@@ -117,13 +119,17 @@ fn widths(natural: [usize; 8], columns: usize) -> [Option<usize>; 8] {
         widths.iter().flatten().map(|width| width + 1).sum::<usize>().saturating_sub(1)
     };
     while used(&widths) > columns {
-        let shown = widths.iter_mut().zip(&COLUMNS).filter(|(width, column)| width.is_some() && column.rank > 0);
+        let shown =
+            widths.iter_mut().zip(&COLUMNS).filter(|(width, column)| width.is_some() && column.rank > 0);
         let Some((width, _)) = shown.max_by_key(|(_, column)| column.rank) else { break };
         *width = None;
     }
     let mut free = columns.saturating_sub(used(&widths));
     while free > 0 {
-        let wider = widths.iter_mut().zip(natural).filter_map(|(width, natural)| width.as_mut().filter(|width| **width < natural));
+        let wider = widths
+            .iter_mut()
+            .zip(natural)
+            .filter_map(|(width, natural)| width.as_mut().filter(|width| **width < natural));
         let taken = wider.take(free).map(|width| *width += 1).count();
         if taken == 0 {
             break;
@@ -162,7 +168,9 @@ fn glyph(run: &ListedRun) -> (&'static str, Style) {
         (ListedState::Ended, Some(StopClass::NeedsHuman)) => ("?", AnsiColor::Magenta),
         (ListedState::Ended, Some(StopClass::InDoubt)) => ("!", AnsiColor::Red),
         (ListedState::Ended, Some(StopClass::Failed | StopClass::Refused)) => ("✗", AnsiColor::Red),
-        (ListedState::Ended, Some(StopClass::Partial | StopClass::Cancelled) | None) => ("-", AnsiColor::Yellow),
+        (ListedState::Ended, Some(StopClass::Partial | StopClass::Cancelled) | None) => {
+            ("-", AnsiColor::Yellow)
+        }
     };
     (glyph, color.on_default())
 }
@@ -225,7 +233,13 @@ mod tests {
     #[test]
     fn times_are_short() {
         let minute = 60_000;
-        assert_eq!([ago(0), ago(minute), ago(130 * minute), ago(72 * 60 * minute)], ["now", "1m ago", "2h ago", "3d ago"]);
-        assert_eq!([span(400), span(61_000), span(124 * minute), span(75 * 60 * minute)], ["0.4s", "1m01s", "2h04m", "3d03h"]);
+        assert_eq!(
+            [ago(0), ago(minute), ago(130 * minute), ago(72 * 60 * minute)],
+            ["now", "1m ago", "2h ago", "3d ago"]
+        );
+        assert_eq!(
+            [span(400), span(61_000), span(124 * minute), span(75 * 60 * minute)],
+            ["0.4s", "1m01s", "2h04m", "3d03h"]
+        );
     }
 }

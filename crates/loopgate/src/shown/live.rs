@@ -290,7 +290,9 @@ impl Live {
         if !matches!(run.phase(), Phase::Calling { .. } | Phase::Running { .. }) {
             return;
         }
-        let Some((percent, setting)) = nearest_limit(run).filter(|(percent, _)| *percent >= NEAR) else { return };
+        let Some((percent, setting)) = nearest_limit(run).filter(|(percent, _)| *percent >= NEAR) else {
+            return;
+        };
         let line = format!("limits:  {percent} % of {setting} is used: {}", spend(run));
         self.is_near_limit = true;
         self.say(Line::new().styled(ODD, line));

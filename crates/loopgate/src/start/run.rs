@@ -37,7 +37,10 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     if let Request::Drive(handle) = &request {
         stream::note(format!("starts:  {}", starts(&spec, handle.started(), journal.path())));
         if args.verbose {
-            stream::note(format!("limits:  {}", Forecast::new(&spec, &domain.prompts, &handle.started().item)));
+            stream::note(format!(
+                "limits:  {}",
+                Forecast::new(&spec, &domain.prompts, &handle.started().item)
+            ));
         }
     }
     let id = match &request {
