@@ -40,8 +40,6 @@ pub struct ListedRun {
     pub tags: Vec<String>,
     /// How many entries it has.
     pub entries: u64,
-    /// Milliseconds from its start to its last entry, waits included. Null: it was not read.
-    pub elapsed_ms: Option<u64>,
     /// Whether it has ended, and if not, what it does.
     pub state: ListedState,
     /// The class of its stop: `answered`, `partial`, `refused`, `needs_human`, `failed`, `in_doubt` or `cancelled`. Null
@@ -161,7 +159,6 @@ impl ListedRun {
             title: line.title.to_string(),
             tags,
             entries: line.entries,
-            elapsed_ms: None,
             state,
             class: class.map(str::to_owned),
             reason: line.stop.as_ref().map(|stop| stop.name().to_owned()),

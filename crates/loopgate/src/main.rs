@@ -72,7 +72,6 @@ fn main() -> ExitCode {
             Command::Eval(args) => check::eval(*args).await,
             Command::Redteam(args) => check::redteam(*args).await,
             Command::Completions(args) => start::completions(&args),
-            Command::Help(topic) => start::help(&topic, Args::grouped()),
             Command::Man(args) => start::man(&args, Args::grouped()),
         };
         telemetry::end().await;
@@ -109,21 +108,15 @@ impl Args {
             }
             lines.push('\n');
         }
-        args::with_examples(args::explained_once(command)).help_template(format!(
+        args::with_examples(args::explained_once(command), "").help_template(format!(
             "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{lines}{heading}Options:{heading:#}\n{{options}}{{after-help}}"
         ))
     }
 
     /// What the program was called with.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        let command = Self::grouped();
-        let topic = std::env::args_os().skip(1).collect::<Vec<_>>();
-        if let Some((_, topic)) =
-            topic.split_first().filter(|(first, topic)| *first == "help" && !topic.is_empty())
-        {
-            let topic = topic.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-            return Ok(Self { command: Command::Help(topic) });
-        }
+        let is_help = std::env::args_os().nth(1).is_some_and(|word| word == "help");
+        let command = if is_help { start::topics(Self::grouped()) } else { Self::grouped() };
         let words = args::behind_the_command(&command, std::env::args_os());
         Self::from_arg_matches(&command.try_get_matches_from(words)?)
     }
@@ -217,9 +210,6 @@ pub(crate) enum Command {
     /// List the models whose prices are known, call one, or decode a reply
     #[command(subcommand)]
     Model(serve::ModelCommand),
-    /// Explain the topics behind `help`: a command, a stop reason, `environment`, `domain`
-    #[command(skip)]
-    Help(Vec<String>),
     /// Print the completions of a shell
     #[command(hide = true)]
     Completions(start::CompletionsArgs),

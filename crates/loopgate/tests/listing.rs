@@ -34,9 +34,9 @@ fn the_list_of_runs_fits_a_terminal_and_is_whole_in_a_pipe() {
     }
     let piped = shell.run(&["runs"]);
     let rows: Vec<Vec<&str>> = piped.out.lines().map(|row| row.split('\t').collect()).collect();
-    assert!(rows.len() == 3 && rows.iter().all(|row| row.len() == 8), "{}", piped.out);
-    assert_eq!(rows[0][2..5], ["helpdesk", "T-1041", "confident"]);
-    assert!(rows[0][5].ends_with('s') && rows[0][6] == "$0.000000", "{:?}", rows[0]);
+    assert!(rows.len() == 3 && rows.iter().all(|row| row.len() == 7), "{}", piped.out);
+    assert_eq!(rows[0][2..5], ["confident", "T-1041 All fine now, please close", "$0.000000"]);
+    assert!(rows[0][5].ends_with('s') && rows[0][6] == "helpdesk", "{:?}", rows[0]);
     for width in [40, 60, 80, 120, 200] {
         let shown = at_terminal(&shell, &["runs"], width);
         let lines: Vec<&str> = shown.lines().collect();
@@ -73,8 +73,6 @@ fn the_list_of_runs_fits_a_terminal_and_is_whole_in_a_pipe() {
     assert!(two.err.starts_with("totals:  3 runs (3 answered), "), "{}", two.err);
     assert_eq!(shell.run(&["runs", "--item", "T-7"]).out.lines().count(), 1);
     assert_eq!(shell.run(&["runs", "--limit", "0"]).code, 2);
-    let all = shell.json(&["runs", "--json"]);
-    assert!(all["runs"][0]["elapsed_ms"].is_u64(), "{all:#}");
     assert_eq!(shell.json(&["runs", "--json", "--limit", "1"])["runs"].as_array().unwrap().len(), 1);
 }
 
@@ -116,26 +114,26 @@ fn evidence_is_read_whole_by_its_number() {
     let first = shell.run(&["show", "last", "E1"]);
     assert_eq!(first.code, 0, "{}", first.err);
     for part in [
-        "E1 fetch_",
-        "  when:      20",
-        " UTC\n",
-        "  trust:     trusted\n",
-        "  status:    ok, ",
-        "\"target\": ",
-        "## ",
+        "id: E1\ntool: fetch_",
+        "\nwhen: 20",
+        "\nuntrusted: false\n",
+        "\nstatus: ok\n",
+        "{\"target\":",
+        "\n  | ## ",
     ] {
         assert!(first.out.contains(part), "`{part}` is missing in: {}", first.out);
     }
     let all = shell.run(&["show", "last", "--evidence"]);
-    assert!(all.out.starts_with(&first.out) && all.out.contains("\nE7 "), "{}", all.out);
+    assert!(all.out.contains(&first.out) && all.out.contains("\nid: E7\n"), "{}", all.out);
     let json = shell.json(&["show", "last", "--evidence", "--json"]);
-    assert_eq!(json["evidence"].as_array().unwrap().len(), 7);
+    assert_eq!(json["evidence"].as_array().unwrap().len(), 8);
     let one = shell.json(&["show", "last", "e1", "--json"]);
-    assert_eq!(one, json["evidence"][0]);
+    let one = &one["evidence"][0];
+    assert_eq!(*one, json["evidence"][1]);
     assert!(one["unix_ms"].is_u64() && one["untrusted"] == false && one["data"].is_array(), "{one:#}");
-    assert!(shell.run(&["show", "last", "E0"]).out.contains("the work item, ticket T-1042"));
-    shell.run(&["show", "last", "E99"]).fails_with(&["E99: run ", "it has E0 to E7"]);
-    assert_eq!(shell.run(&["show", "last", "--effects"]).out, "no effect was requested\n");
+    assert!(shell.run(&["show", "last", "E0"]).out.contains("tool: the work item\n"));
+    shell.run(&["show", "last", "E99"]).fails_with(&["no evidence E99 in run ", "it has E0 to E7"]);
+    assert_eq!(shell.run(&["show", "last", "--effects"]).out, "none\n");
 }
 
 #[test]
@@ -151,17 +149,13 @@ fn untrusted_evidence_says_so_and_shows_what_cannot_be_seen() {
     let ran = shell.run(&["run", folder.to_str().unwrap(), &hostile, "--no-save"]);
     assert!(ran.err.contains("run:     "), "{}", ran.err);
     let shown = shell.run(&["show", "last", "--evidence"]);
-    assert!(
-        shown.out.contains("  trust:     untrusted: third parties may have written it\n"),
-        "{}",
-        shown.out
-    );
+    assert!(shown.out.contains("untrusted: true\n"), "{}", shown.out);
     let json = shell.json(&["show", "last", "--evidence", "--json"]);
     for evidence in json["evidence"].as_array().unwrap() {
         assert_eq!(evidence["untrusted"] == true, evidence["tool"] == "fetch_device_info", "{evidence:#}");
     }
     let first = shell.run(&["show", "last", "E0"]);
-    assert!(first.out.contains("pays[U+202E] now[U+001B][2J"), "{:?}", first.out);
+    assert!(first.out.contains("pays\\u202e now\\u001b[2J"), "{:?}", first.out);
 }
 
 #[test]
@@ -174,22 +168,17 @@ fn each_effect_has_its_target_its_arguments_its_state_and_who_approved_it() {
     let run = ran["run"].as_str().unwrap();
     let effects = || shell.run(&["show", run, "--effects"]).out;
     let shown = effects();
-    assert!(
-        shown.starts_with("3/action-0 update_user (write_idempotent): waiting\n  target:    source crm"),
-        "{shown}"
-    );
-    assert!(shown.contains("\"company\": \"EPAM\"") && shown.contains("needs a person's consent"), "{shown}");
+    let head = "action: 3/action-0\ntool: update_user\neffect: write_idempotent\ntarget: source crm";
+    assert!(shown.starts_with(head) && shown.contains("\nstate: waiting\n"), "{shown}");
+    assert!(shown.contains("{\"company\":\"EPAM\"") && shown.contains("needs a person's consent"), "{shown}");
     assert_eq!(shell.run(&["approve", run, "3/action-0", "--as", "Ada"]).code, 0);
     let shown = effects();
-    assert!(shown.starts_with("3/action-0 update_user (write_idempotent): executed\n"), "{shown}");
-    assert!(
-        shown.contains("  decided:   approved by an unverified account as `Ada` (unverified), 20"),
-        "{shown}"
-    );
+    let approved = "\ndecided: approved by an unverified account as `Ada` (unverified)\nwhen: 20";
+    assert!(shown.contains("\nstate: executed\n") && shown.contains(approved), "{shown}");
     let json = shell.json(&["show", run, "--effects", "--json"]);
     let effect: &Value = &json["effects"][0];
     assert_eq!((&effect["state"], &effect["tool"]), (&json!("executed"), &json!("update_user")));
-    assert_eq!(effect["approvers"][0]["unverified_claim"], "Ada");
+    assert!(effect["target"].is_string() && effect["unix_ms"].is_u64(), "{effect:#}");
 }
 
 #[test]
@@ -214,7 +203,7 @@ fn a_report_says_where_it_is_and_an_error_leaves_no_file() {
     let all = shell.run(&["verify", "--all"]);
     assert_eq!((all.out.lines().count(), all.err.as_str()), (1, ""));
     shell.run(&["run", HELPDESK, &ticket(1041), "--no-save"]);
-    assert_eq!(shell.run(&["verify", "--all"]).err, "totals:  2 runs checked: 2 ok, 0 wrong\n");
+    assert_eq!(shell.run(&["verify", "--all"]).err, "totals:  2 ok, 0 wrong, 0 missing\n");
     let url = "https://shop.example/openapi.json";
     shell.run(&["tools", "import", "openapi", url]).fails_with(&["it is a URL", "curl -fsSL "]);
 }

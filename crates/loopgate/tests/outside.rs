@@ -120,8 +120,7 @@ fn a_row_of_a_list_stays_one_row_of_a_bounded_length() {
     is_harmless(&runs.out);
     assert_eq!(runs.out.lines().count(), 2, "{}", runs.out);
     let row = runs.out.lines().find(|row| row.contains("xxx")).unwrap();
-    assert!(row.contains(&format!("\t{}…\t", "x".repeat(59))), "{row}");
-    assert!(row.ends_with(&format!("\t{}…", "y".repeat(99))), "{row}");
+    assert!(row.contains(&format!("\t{}… {}…\t", "x".repeat(59), "y".repeat(99))), "{row}");
 }
 
 #[test]

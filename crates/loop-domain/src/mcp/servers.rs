@@ -7,7 +7,8 @@ use loop_core::secrets::Secrets;
 use loop_core::types::Effect;
 use loop_tools::Credentials;
 use loop_tools::connectors::{McpManifest, McpServer, McpToolSpec};
-use serde_json::{Map, Value};
+use loop_tools::text::clean;
+use serde_json::Value;
 
 use crate::LoadOptions;
 use crate::config::ServerConfig;
@@ -129,7 +130,7 @@ impl Asker {
             is_declared: false,
             title: known.spec().clean_title(),
             description: known.spec().clean_description(),
-            parameters: parameters(&known.input_schema),
+            input_schema: clean(&parameters(&known.input_schema)).0.into_owned(),
             claims: Vec::new(),
             change: ToolChange::Gone,
         }));
@@ -190,7 +191,7 @@ impl Asker {
                 is_declared: declared.is_some(),
                 title: tool.clean_title(),
                 description: tool.clean_description(),
-                parameters: parameters(&tool.input_schema),
+                input_schema: clean(&parameters(&tool.input_schema)).0.into_owned(),
                 claims: claims(tool),
                 change: change(locked, tool),
             }
@@ -230,15 +231,14 @@ fn change(locked: Option<&LockedServer>, after: &McpToolSpec) -> ToolChange {
             .unwrap_or_default()
     };
     let title = |tool: &McpToolSpec| tool.title.clone().unwrap_or_default();
-    let none = Value::Object(Map::new());
-    let (old, new) =
-        (before.output_schema.as_ref().unwrap_or(&none), after.output_schema.as_ref().unwrap_or(&none));
+    let outputs = |tool: &McpToolSpec| tool.output_schema.as_ref().map(parameters).unwrap_or_default();
     let parts = [
-        PartChange::between("title", &title(&before), &title(after)),
-        PartChange::between("description", &before.description, &after.description),
-        PartChange::between_schemas("input schema", &before.input_schema, &after.input_schema),
-        PartChange::between_schemas("output schema", old, new),
-        PartChange::between("claims", &json(&before.annotations), &json(&after.annotations)),
+        ("title", title(&before), title(after)),
+        ("description", before.description.clone(), after.description.clone()),
+        ("input schema", parameters(&before.input_schema), parameters(&after.input_schema)),
+        ("output schema", outputs(&before), outputs(after)),
+        ("claims", json(&before.annotations), json(&after.annotations)),
     ];
-    ToolChange::Parts(parts.into_iter().flatten().collect())
+    let parts = parts.iter().filter_map(|(part, before, after)| PartChange::between(part, before, after));
+    ToolChange::Parts(parts.collect())
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::page::{list_of, named};
 use super::sql::{Cell, Connection, Purpose};
 use loop_core::Note;
-use loop_core::types::{Cost, Millis, PicoUsd, RunId, StopClass};
+use loop_core::types::{Cost, PicoUsd, RunId, StopClass};
 
 use super::StoredJournal;
 use super::fault::Fault;
@@ -74,32 +74,6 @@ impl StoredJournal {
             _ = self.keep(fresh).await;
         }
         Ok(summaries)
-    }
-
-    /// The instant of the last entry of each of these runs, in milliseconds since it began: how long it took, or takes so
-    /// far. Those that cannot be read are left out.
-    ///
-    /// # Errors
-    /// If the journal cannot be read.
-    pub async fn last_instants(&self, runs: &[RunId]) -> Result<BTreeMap<RunId, Millis>, JournalError> {
-        #[derive(serde::Deserialize)]
-        struct Timed {
-            at: Millis,
-        }
-        let runs = runs.to_vec();
-        let read = self.reading(move |_, connection| {
-            let list = format!(
-                "SELECT run, event FROM entries {} AND seq = (SELECT MAX(seq) FROM entries AS last WHERE last.run = entries.run)",
-                named(connection)
-            );
-            let named = list_of(connection, runs.iter().map(RunId::as_str));
-            let rows: Vec<Option<(RunId, Millis)>> = connection.list(&list, [named], |row| {
-                let event = serde_json::from_str::<Timed>(&row.get::<String>(1)?);
-                Ok(event.ok().map(|event| (RunId::new(row.lossy(0)), event.at)))
-            })?;
-            Ok(rows.into_iter().flatten().collect())
-        });
-        read.await
     }
 
     async fn keep(&self, mut fresh: Vec<Fresh>) -> Result<(), JournalError> {

@@ -514,32 +514,6 @@ pub struct EvidenceReport {
     pub data: Option<Value>,
 }
 
-impl EvidenceReport {
-    /// The report of a result without its text and data.
-    fn summary(evidence: &Returned) -> Self {
-        Self {
-            id: evidence.id.to_string(),
-            tool: evidence.tool.to_string(),
-            parameters: json(&evidence.parameters),
-            status: evidence.observation.status.name().to_owned(),
-            summary: evidence.observation.summary.to_string(),
-            pass: evidence.pass,
-            digest: evidence.observation.digest.to_string(),
-            markdown: None,
-            data: None,
-        }
-    }
-
-    /// The report of a result with all of it.
-    pub fn full(evidence: &Returned) -> Self {
-        Self {
-            markdown: Some(markdown_of(&evidence.observation).into_owned()),
-            data: Some(json(&evidence.observation.data)),
-            ..Self::summary(evidence)
-        }
-    }
-}
-
 /// How much of the evidence a report holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -706,7 +680,21 @@ impl Report {
             people: None,
             missing: outcome.missing.iter().map(ToString::to_string).collect(),
             checks: outcome.checks.iter().map(CheckReport::new).collect(),
-            evidence: outcome.evidence.iter().map(EvidenceReport::summary).collect(),
+            evidence: outcome
+                .evidence
+                .iter()
+                .map(|evidence| EvidenceReport {
+                    id: evidence.id.to_string(),
+                    tool: evidence.tool.to_string(),
+                    parameters: json(&evidence.parameters),
+                    status: evidence.observation.status.name().to_owned(),
+                    summary: evidence.observation.summary.to_string(),
+                    pass: evidence.pass,
+                    digest: evidence.observation.digest.to_string(),
+                    markdown: None,
+                    data: None,
+                })
+                .collect(),
             claims: None,
             claim_totals: None,
             actions: outcome.actions.iter().map(|it| action(it, &outcome.evidence)).collect(),
@@ -762,7 +750,8 @@ impl Report {
         match detail {
             EvidenceDetail::Full => {
                 for (reported, evidence) in self.evidence.iter_mut().zip(&outcome.evidence) {
-                    *reported = EvidenceReport::full(evidence);
+                    reported.markdown = Some(markdown_of(&evidence.observation).into_owned());
+                    reported.data = Some(json(&evidence.observation.data));
                 }
             }
             EvidenceDetail::Summary => {}

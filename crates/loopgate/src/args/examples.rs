@@ -1,45 +1,25 @@
 //! Examples in the help of each command, from `examples.txt`: a line with the command, then its examples.
 
-use std::fmt::Write as _;
-
 use clap::Command;
 
 const EXAMPLES: &str = include_str!("examples.txt");
 
 /// The examples of a command, by its names behind that of the program.
-fn of(command: &str) -> impl Iterator<Item = &'static str> {
-    let parts = EXAMPLES.split("\n\n");
-    let found =
-        parts.filter_map(|part| part.trim_start().split_once('\n')).find(|(name, _)| *name == command);
-    found.into_iter().flat_map(|(_, examples)| examples.lines())
+fn of(command: &str) -> Option<&'static str> {
+    let mut parts = EXAMPLES.split("\n\n").filter_map(|part| part.trim().split_once('\n'));
+    parts.find_map(|(name, examples)| (name == command).then_some(examples))
 }
 
-/// The command line with examples in front of what follows the options in the help of each command.
-pub(crate) fn with_examples(program: Command) -> Command {
-    let title = *program.get_styles().get_header();
-    program.mut_subcommands(|command| {
-        let name = command.get_name().to_owned();
-        below(command, &name, title)
-    })
-}
-
-fn below(command: Command, path: &str, title: anstyle::Style) -> Command {
-    let mut text = String::new();
-    for example in of(path) {
-        if text.is_empty() {
-            let _ = write!(text, "{title}Examples:{title:#}");
-        }
-        let _ = write!(text, "\n  {example}");
-    }
-    let command = command.mut_subcommands(|command| {
-        let path = format!("{path} {}", command.get_name());
-        below(command, &path, title)
-    });
-    match (text.is_empty(), command.get_after_help().cloned()) {
-        (true, _) => command,
-        (false, Some(after)) => command.after_help(format!("{text}\n\n{}", after.ansi())),
-        (false, None) => command.after_help(text),
-    }
+/// The command line with examples in front of what follows the options in the help of each command below. `path` has the
+/// names before that of the command.
+pub(crate) fn with_examples(command: Command, path: &str) -> Command {
+    let path = format!("{path} {}", command.get_name()).trim().to_owned();
+    let command = command.mut_subcommands(|command| with_examples(command, &path));
+    let Some(examples) = of(path.trim_start_matches("loopgate ")) else { return command };
+    let title = *command.get_styles().get_header();
+    let after = command.get_after_help().map_or_else(String::new, |after| format!("\n\n{}", after.ansi()));
+    let examples = examples.replace('\n', "\n  ");
+    command.after_help(format!("{title}Examples:{title:#}\n  {examples}{after}"))
 }
 
 #[cfg(test)]
@@ -84,7 +64,7 @@ mod tests {
         assert!(all.len() > 50, "{all:?}");
         let mut wrong = Vec::new();
         for command in &all {
-            let examples: Vec<&str> = of(command).collect();
+            let examples: Vec<&str> = of(command).unwrap_or_default().lines().collect();
             if examples.len() < 2 {
                 wrong.push(format!("{command}: {} examples", examples.len()));
             }

@@ -49,18 +49,13 @@ impl When {
         let at = at.ok_or_else(|| {
             "expected a UTC date or time from 1970 on (2026-11-01, 2026-11-01T09:30), or an age (90m, 12h, 7d)".to_owned()
         })?;
-        if at > Self::now_unix_ms() {
+        if at > Self::Ago(Duration::ZERO).unix_ms() {
             return Err(
                 "it is in the future; give a UTC date or time that is over, or an age (90m, 12h, 7d)"
                     .to_owned(),
             );
         }
         Ok(Self::At(at))
-    }
-
-    /// The present instant, in milliseconds since 1970 (UTC).
-    pub(crate) fn now_unix_ms() -> u64 {
-        Self::Ago(Duration::ZERO).unix_ms()
     }
 
     /// In milliseconds since 1970 (UTC).

@@ -1,7 +1,7 @@
 //! What arguments name: domains, items, journals.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write as _};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -236,7 +236,6 @@ pub(crate) fn expect_two_files(
 pub(crate) struct ReportFile<'a> {
     option: &'static str,
     path: &'a Path,
-    file: File,
     /// Whether it is to be removed: it was made here, and has no report.
     is_new: bool,
 }
@@ -244,19 +243,15 @@ pub(crate) struct ReportFile<'a> {
 impl<'a> ReportFile<'a> {
     /// The file that an option names. `None`: it names none.
     pub(crate) fn open(option: &'static str, path: Option<&'a Path>) -> Result<Option<Self>, Failure> {
-        path.map(|path| {
-            let is_new = !path.exists();
-            Ok(Self { option, path, file: opened(option, path)?, is_new })
-        })
-        .transpose()
+        let Some(path) = path else { return Ok(None) };
+        let is_new = !path.exists();
+        opened(option, path).map(|_| Some(Self { option, path, is_new }))
     }
 
     /// Writes the report, and says where it is.
     pub(crate) fn write(mut self, text: &str) -> Result<(), Failure> {
         let (option, path) = (self.option, self.path.display());
-        let is_file = self.file.metadata().is_ok_and(|found| found.is_file());
-        let emptied = if is_file { self.file.set_len(0) } else { Ok(()) };
-        emptied.and_then(|()| self.file.write_all(text.as_bytes())).map_err(|error| {
+        std::fs::write(self.path, text).map_err(|error| {
             Failure::new(format!("{option} {path}: {error}; make room or name another file"))
         })?;
         self.is_new = false;

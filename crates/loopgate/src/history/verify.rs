@@ -10,7 +10,7 @@ use loop_runtime::report::counted;
 use crate::args::{FolderArgs, JournalArgs, ReportArgs};
 use crate::context::{find, places};
 use crate::drive::{NextArgs, salvage};
-use crate::output::{Failure, count, grouped, row, stream};
+use crate::output::{Failure, row, stream};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -49,7 +49,9 @@ pub(crate) async fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
     let audit = audit(&args).await?;
     args.json.print(&audit, || in_words(&audit))?;
     if !args.json.json && audit.runs.len() + audit.missing.len() > 1 {
-        stream::note(format!("totals:  {}", totals(&audit)));
+        let ok = audit.runs.iter().filter(|run| run.findings.is_empty()).count();
+        let (wrong, missing) = (audit.runs.len() - ok, audit.missing.len());
+        stream::note(format!("totals:  {ok} ok, {wrong} wrong, {missing} missing"));
     }
     Ok(if audit.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -67,15 +69,6 @@ async fn audit(args: &VerifyArgs) -> Result<JournalAudit, Failure> {
     let journal = places::existing_journal(&args.journal)?;
     let run: RunId = find(journal.as_ref(), run).await?.run;
     Ok(JournalAudit::of(&journal, &[run]).await?)
-}
-
-/// What was found out about all runs, in a line.
-fn totals(audit: &JournalAudit) -> String {
-    let (checked, missing) = (audit.runs.len() as u64, audit.missing.len() as u64);
-    let ok = audit.runs.iter().filter(|run| run.findings.is_empty()).count() as u64;
-    let wrong = grouped(checked.saturating_sub(ok));
-    let missing = if missing > 0 { format!(", {} missing", grouped(missing)) } else { String::new() };
-    format!("{} checked: {} ok, {wrong} wrong{missing}", count(checked, "run"), grouped(ok))
 }
 
 fn in_words(audit: &JournalAudit) -> String {

@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use anstream::{AutoStream, ColorChoice};
-use loop_core::types::RunId;
-use loop_inspect::listed::{LISTED_VERSION, ListedRun, ListedRuns, ListedTotals};
+use loop_inspect::listed::{LISTED_VERSION, ListedRuns, ListedTotals};
+use loop_runtime::journal::Journal as _;
 
-use crate::args::{FilterArgs, JournalArgs, ReportArgs, When};
+use crate::args::{FilterArgs, JournalArgs, ReportArgs};
 use crate::context::places;
 use crate::output::{Failure, grouped, screen, stream};
 use crate::shown::listed;
@@ -29,46 +28,31 @@ pub(crate) struct RunsCommandArgs {
 
 pub(crate) async fn runs(args: RunsCommandArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
-    let (mut ids, mut listed): (Vec<RunId>, Vec<ListedRun>) = (Vec::new(), Vec::new());
-    for (line, run) in args.filter.listed(&journal).await? {
-        if args.item.as_ref().is_none_or(|item| *item == run.item) {
-            ids.push(line.run);
-            listed.push(run);
-        }
-    }
-    let totals = ListedTotals::of(&listed);
-    let limit = args.limit.or((!args.json.json).then_some(DEFAULT_LIMIT));
-    let limit = limit.map_or(listed.len(), |limit| limit as usize);
-    let more = listed.len().saturating_sub(limit);
-    ids.truncate(limit);
-    listed.truncate(limit);
-    let instants = journal.last_instants(&ids).await?;
-    for (id, run) in ids.iter().zip(&mut listed) {
-        run.elapsed_ms = instants.get(id).map(|at| at.0);
-    }
+    let mut found = args.filter.listed(&journal).await?;
+    found.retain(|(_, run)| args.item.as_ref().is_none_or(|item| *item == run.item));
+    let totals = ListedTotals::of(&found.iter().map(|(_, run)| run.clone()).collect::<Vec<_>>());
+    let limit = args.limit.or((!args.json.json).then_some(20)).map_or(found.len(), |limit| limit as usize);
+    let more = found.len().saturating_sub(limit);
+    found.truncate(limit);
     if args.json.json {
-        let listed = ListedRuns { version: LISTED_VERSION, runs: listed, totals };
-        stream::print_report(&listed)?;
+        let runs = found.into_iter().map(|(_, run)| run).collect();
+        stream::print_report(&ListedRuns { version: LISTED_VERSION, runs, totals })?;
         return Ok(ExitCode::SUCCESS);
     }
-    // Who forces colours into a pipe reads it.
-    let is_colored = AutoStream::choice(&std::io::stdout()) != ColorChoice::Never;
-    let columns = screen::width(screen::Output::Stdout);
-    match columns.or_else(|| is_colored.then(|| screen::columns_set().unwrap_or(80))) {
-        Some(_) if listed.is_empty() => {}
-        Some(columns) => stream::print_lines(&listed::table(&listed, When::now_unix_ms(), columns)),
-        None => {
-            let mut text = String::new();
-            listed.iter().for_each(|run| listed::one(&mut text, run));
-            stream::print_part(&text);
-        }
+    let mut rows = Vec::new();
+    for (line, run) in found {
+        let recorded = journal.read(&line.run).await.ok();
+        rows.push((run, recorded.and_then(|it| Some(it.entries.last()?.event.at.0))));
     }
+    let mut text = String::new();
+    match screen::table_width() {
+        Some(columns) => stream::print_lines(&listed::table(&rows, columns)),
+        None => rows.iter().for_each(|(run, elapsed)| listed::one(&mut text, run, *elapsed)),
+    }
+    stream::print(&text);
     stream::note(format!("totals:  {}", listed::in_words(&totals)));
     if more > 0 {
         stream::note(format!("… {} more: --limit {}", grouped(more as u64), limit + more));
     }
     Ok(ExitCode::SUCCESS)
 }
-
-/// How many runs are listed for people.
-const DEFAULT_LIMIT: u32 = 20;

@@ -13,6 +13,8 @@ use loop_runtime::{
     tools::ToolUse,
 };
 
+use serde_json::json;
+
 use super::{cache, evidence, run_page};
 use crate::args::{DETAILS, RecordedArgs, ReportArgs, one_of};
 use crate::context::tags_of;
@@ -42,12 +44,13 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
         return run_page::written(path, &id, recorded, journal);
     }
     let state = replay(&id, &recorded)?;
-    if args.piece.is_some() || matches!(args.evidence, Some(None)) {
-        evidence::evidence(&state, &recorded, args.piece.as_deref(), args.json)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if args.effects {
-        evidence::effects(&state, &recorded, args.json)?;
+    if args.effects || args.piece.is_some() || args.evidence == Some(None) {
+        let (name, reports) = match args.effects {
+            true => ("effects", evidence::effects(&state, &recorded)),
+            false => ("evidence", evidence::evidence(&state, &recorded, args.piece.as_deref())?),
+        };
+        let report = json!({ "version": 1, "run": id, name: reports });
+        args.json.print(&report, || evidence::in_words(&reports))?;
         return Ok(ExitCode::SUCCESS);
     }
     let people = PeopleReport::of(&recorded);

@@ -18,11 +18,7 @@ use super::wrap::wrapped;
 
 /// Prints whole lines to standard output, without what a terminal would obey. At a terminal they are wrapped at words.
 pub(crate) fn print(text: &str) {
-    let text = harmless(text);
-    match screen::width(Output::Stdout) {
-        Some(columns) => write_out(&wrapped(&text, columns)),
-        None => write_out(&text),
-    }
+    write_out(&wrapped(&harmless(text), screen::width(Output::Stdout)));
 }
 
 /// Prints to standard output as it is, without what a terminal would obey: a part of a line, or what a program reads.
@@ -32,8 +28,7 @@ pub(crate) fn print_part(text: &str) {
 
 /// Prints lines with styles of ours to standard output. They are as wide as they should be.
 pub(crate) fn print_lines(lines: &[Line]) {
-    let lines = lines.iter().map(|line| format!("{}\n", line.styled_text()));
-    write_out(&lines.collect::<String>());
+    lines.iter().for_each(|line| write_out(&format!("{}\n", line.styled_text())));
 }
 
 /// Prints JSON to standard output. What a terminal would obey is in strings alone, and is escaped there.
@@ -121,10 +116,8 @@ pub(crate) fn exit(code: i32) -> ! {
 
 /// Prints a line to standard error. At a terminal it is wrapped at words.
 pub(crate) fn note(line: impl Into<Line>) {
-    let line = line.into();
-    let text = line.styled_text();
-    let wrapped = screen::width(Output::Stderr).map(|columns| wrapped(text, columns));
-    write_err(&format!("{}\n", wrapped.as_deref().unwrap_or(text)));
+    let text = format!("{}\n", line.into().styled_text());
+    write_err(&wrapped(&text, screen::width(Output::Stderr)));
 }
 
 /// Prints to standard error without a line break.

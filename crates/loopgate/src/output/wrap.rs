@@ -1,119 +1,87 @@
 //! Lines that are wrapped at words for a terminal.
 
-use std::borrow::Cow;
-
 use anstream::adapter::strip_str;
 
 use super::screen::columns_of;
 
-/// Wraps one line at words, whole or in pieces as it is received. A word that is wider than a row stays whole.
-#[derive(Debug)]
+/// Wraps a line at words, whole or in pieces as it is received. A word that is wider than a row stays whole.
+#[derive(Debug, Default)]
 pub(crate) struct Wrap {
     columns: usize,
     /// How far what continues the line is indented.
     indent: usize,
-    /// Whether it is a command, which a shell has to read back.
-    is_command: bool,
-    /// Columns of the row so far.
+    /// What a shell needs before the end of a row of a command.
+    mark: &'static str,
+    /// Columns of the row so far, and blanks behind them.
     used: usize,
-    /// Blanks behind them.
     gap: usize,
     /// The word that has not ended. Its styles take no column.
     word: String,
-    is_quoted: bool,
 }
 
 impl Wrap {
-    pub(crate) fn new(columns: usize, indent: usize) -> Self {
-        let (is_command, is_quoted) = (false, false);
-        Self { columns, indent, is_command, used: 0, gap: 0, word: String::new(), is_quoted }
+    pub(crate) fn new(columns: usize) -> Self {
+        Self { columns, ..Self::default() }
     }
 
-    /// What can be shown of a piece: the last word waits for its end.
+    /// What can be shown of a piece: the last word waits for a blank or the end of the line.
     pub(crate) fn push(&mut self, piece: &str) -> String {
         let mut shown = String::new();
         for c in piece.chars() {
             // Scripts without blanks have wide characters, each of which may begin a row.
-            let is_wide = columns_of(c.encode_utf8(&mut [0; 4])) > 1;
-            self.is_quoted ^= c == '\'' && self.is_command;
+            let ends = matches!(c, ' ' | '\n') || columns_of(c.encode_utf8(&mut [0; 4])) > 1;
+            if ends && !self.word.is_empty() {
+                let width = columns_of(&strip_str(&self.word).to_string());
+                if self.used + self.gap + width > self.columns && self.used > self.indent {
+                    shown.push_str(&format!("{}\n", self.mark));
+                    // The end of the row is one blank; more of them, as in the parameters of a call, are not lost.
+                    (self.used, self.gap) = (0, self.indent + self.gap.saturating_sub(1));
+                }
+                shown.push_str(&format!("{}{}", " ".repeat(self.gap), self.word));
+                (self.used, self.gap) = (self.used + self.gap + width, 0);
+                self.word.clear();
+            }
             match c {
                 '\n' => {
-                    self.end_word(&mut shown);
                     shown.push('\n');
                     (self.used, self.gap) = (0, 0);
                 }
-                ' ' if !self.is_quoted => {
-                    self.end_word(&mut shown);
-                    self.gap += 1;
-                }
-                c => {
-                    if is_wide {
-                        self.end_word(&mut shown);
-                    }
-                    self.word.push(c);
-                    if is_wide {
-                        self.end_word(&mut shown);
-                    }
-                }
+                ' ' => self.gap += 1,
+                c => self.word.push(c),
             }
         }
         shown
-    }
-
-    /// The word that waits.
-    pub(crate) fn finish(&mut self) -> String {
-        let mut shown = String::new();
-        self.end_word(&mut shown);
-        shown
-    }
-
-    fn end_word(&mut self, shown: &mut String) {
-        if self.word.is_empty() {
-            return;
-        }
-        let width = columns_of(&strip_str(&self.word).to_string());
-        let blanks = match self.used + self.gap + width > self.columns && self.used > self.indent {
-            true => {
-                shown.push_str(if self.is_command { " \\\n" } else { "\n" });
-                self.used = 0;
-                // The end of the row is one blank; more of them, as in the parameters of a call, are not lost.
-                self.indent + self.gap.saturating_sub(1)
-            }
-            false => self.gap,
-        };
-        shown.extend(std::iter::repeat_n(' ', blanks));
-        shown.push_str(&std::mem::take(&mut self.word));
-        self.used += blanks + width;
-        self.gap = 0;
     }
 }
 
 /// A text with each of its lines wrapped at words. What is between fences of Markdown stays as it is, and a command of ours
 /// is continued as a shell reads it.
-pub(crate) fn wrapped(text: &str, columns: usize) -> Cow<'_, str> {
-    let is_wide = |line: &str| columns_of(&strip_str(line).to_string()) > columns;
-    if !text.lines().any(is_wide) {
-        return text.into();
-    }
-    let (mut all, mut is_fenced) = (String::with_capacity(text.len()), false);
-    for line in text.split_inclusive('\n') {
+pub(crate) fn wrapped(text: &str, columns: usize) -> String {
+    let mut is_fenced = false;
+    let lines = text.split_inclusive('\n').map(|line| {
         let bare = line.trim_start();
         is_fenced ^= bare.starts_with("```");
-        if is_fenced || !is_wide(line) {
-            all.push_str(line);
-            continue;
+        if is_fenced || columns_of(&strip_str(line).to_string()) <= columns {
+            return line.to_owned();
         }
-        let (indent, is_command) = (line.len() - bare.len(), bare.starts_with("loopgate "));
+        let mark = if bare.starts_with("loopgate ") { " \\" } else { "" };
         // Below a label or the sign of a list the text hangs, and a paragraph does not.
         let first = bare.split(' ').next().unwrap_or_default();
-        let hangs = indent > 0 || is_command || first == "-" || first.ends_with([':', '.', ')']);
-        let indent = (indent + if hangs { 2 } else { 0 }).min(columns / 2);
-        let columns = if is_command { columns.saturating_sub(2) } else { columns };
-        let mut wrap = Wrap { is_command, ..Wrap::new(columns, indent) };
-        all.push_str(&wrap.push(line));
-        all.push_str(&wrap.finish());
-    }
-    all.into()
+        let hangs = first.len() < bare.len() && (first == "-" || first.ends_with([':', '.']));
+        let indent = line.len() - bare.len();
+        let indent = if hangs || indent > 0 || !mark.is_empty() { indent + 2 } else { 0 };
+        let columns = columns.saturating_sub(mark.len());
+        let mut wrap = Wrap { columns, indent: indent.min(columns / 2), mark, ..Wrap::new(0) };
+        wrap.push(line) + &wrap.push(" ")
+    });
+    lines.collect()
+}
+
+/// The last rows of a text, wrapped to so many columns.
+pub(crate) fn last_rows(text: &str, columns: usize, max_rows: usize) -> Vec<String> {
+    let wrapped = Wrap::new(columns).push(&format!("{text} "));
+    let first = wrapped.lines().count().saturating_sub(max_rows);
+    wrapped.lines().skip(first).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -143,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_command_is_continued_as_a_shell_reads_it_and_code_stays_as_it_is() {
-        check("  loopgate show a --journal 'b c'\n", 24, "  loopgate show a \\\n    --journal 'b c'\n");
+        check("  loopgate show a --journal b.db\n", 24, "  loopgate show a \\\n    --journal b.db\n");
         check("```\na b c d e f\n```\na b c d", 5, "```\na b c d e f\n```\na b c\nd");
     }
 
@@ -151,12 +119,21 @@ mod tests {
     fn a_text_in_pieces_is_wrapped_as_a_whole_one() {
         let text = "The device is HAR-LT-014, 端末, and it fails.\nSecond line of it.";
         let whole = {
-            let mut wrap = Wrap::new(16, 0);
-            wrap.push(text) + &wrap.finish()
+            let mut wrap = Wrap::new(16);
+            wrap.push(text) + &wrap.push(" ")
         };
-        let mut wrap = Wrap::new(16, 0);
+        let mut wrap = Wrap::new(16);
         let pieces: String = text.chars().map(|c| wrap.push(&c.to_string())).collect();
-        assert_eq!(pieces + &wrap.finish(), whole);
+        assert_eq!(pieces + &wrap.push(" "), whole);
         assert!(whole.lines().all(|line| columns_of(line) <= 16), "{whole}");
+    }
+
+    #[test]
+    fn the_end_of_a_text_is_wrapped_by_columns() {
+        assert_eq!(last_rows("one two\nthree", 4, 9), ["one", "two", "three"]);
+        assert_eq!(last_rows("one two three", 9, 9), ["one two", "three"]);
+        assert_eq!(last_rows("one two\nthree", 4, 2), ["two", "three"]);
+        assert_eq!(last_rows("日本語", 5, 9), ["日本", "語"]);
+        assert_eq!(last_rows("", 5, 9), Vec::<String>::new());
     }
 }

@@ -174,7 +174,7 @@ fn about(text: &mut String, tool: &ToolReview) {
         let _ = writeln!(text, "    title: {}", cut(title, LINE_CHARS));
     }
     marked(text, "    | ", tool.description.lines());
-    marked(text, "    > ", tool.parameters.iter().map(String::as_str));
+    marked(text, "    > ", tool.input_schema.lines());
     if !tool.claims.is_empty() {
         let claims = cut(&tool.claims.join(", "), LINE_CHARS * 2);
         let _ = writeln!(text, "    the server claims, which decides nothing: {claims}");

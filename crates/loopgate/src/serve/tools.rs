@@ -41,12 +41,10 @@ pub(crate) async fn tools(args: ToolsArgs) -> Result<ExitCode, Failure> {
 fn import(args: OpenapiArgs) -> Result<ExitCode, Failure> {
     let shown = args.document.display();
     let wrong = |message: String| Failure::new(format!("{shown}: {message}"));
-    let given = args.document.to_string_lossy();
-    if ["http://", "https://"].iter().any(|scheme| given.starts_with(scheme)) {
-        let url = quoted(&given);
-        return Err(wrong(format!(
-            "it is a URL, and a file is expected; fetch it first: curl -fsSL {url} -o api.json"
-        )));
+    let url = args.document.to_string_lossy();
+    if url.contains("://") {
+        let fetch = format!("curl -fsSL {} -o api.json", quoted(&url));
+        return Err(wrong(format!("it is a URL, and a file is expected; fetch it first: {fetch}")));
     }
     // One byte beyond the limit is enough for the importer to refuse it.
     let read = places::beginning(&args.document, OPENAPI_BYTES_MAX as u64 + 1);

@@ -25,8 +25,8 @@ use super::status::Waits;
 use super::{calls, status};
 use crate::args::Progress;
 use crate::output::{
-    Line, cut, harmless, screen, screen::in_locale, screen::last_rows, stream, stream::note,
-    stream::note_part, wrap::Wrap,
+    Line, cut, harmless, screen, screen::in_locale, stream, stream::note, stream::note_part, wrap::Wrap,
+    wrap::last_rows,
 };
 
 /// How often the status is looked at: its seconds change once in a second.
@@ -146,9 +146,13 @@ impl Live {
 
     /// Prints a piece of the answer of a chat, wrapped at words where a person reads it.
     pub(crate) fn print_answer(&mut self, piece: &str) {
-        let Some(columns) = screen::width(screen::Output::Stdout) else { return stream::print_part(piece) };
-        let answer = self.answer.get_or_insert_with(|| Wrap::new(columns, 0));
-        stream::print_part(&answer.push(&harmless(piece)));
+        let columns = screen::width(screen::Output::Stdout);
+        let answer = self.answer.get_or_insert_with(|| Wrap::new(columns));
+        stream::print_part(&if columns < usize::MAX {
+            answer.push(&harmless(piece))
+        } else {
+            piece.to_owned()
+        });
     }
 
     /// A piece of the answer of a chat. Whether it begins a line.
@@ -287,15 +291,26 @@ impl Live {
     /// Says once that a limit is near, while there is still something to do.
     fn near_limit(&mut self) {
         let Some(run) = self.run.as_ref().filter(|_| !self.is_near_limit && !self.is_chat) else { return };
-        if !matches!(run.phase(), Phase::Calling { .. } | Phase::Running { .. }) {
-            return;
+        let (totals, limits) = (run.totals(), &run.spec().limits);
+        let all = [
+            (Setting::Passes, totals.passes.into(), limits.passes.into()),
+            (Setting::Cost, totals.cost.known.0, limits.cost.map_or(0, |cost| cost.0)),
+            (Setting::Tokens, totals.usage.total(), limits.tokens.unwrap_or_default()),
+            (Setting::ModelCalls, totals.model_calls.into(), limits.model_calls.into()),
+            (Setting::ToolCalls, totals.tool_calls.into(), limits.tool_calls.into()),
+            (Setting::WallMs, run.elapsed_ms(), limits.wall_ms),
+        ];
+        let percent = |used: u64, limit: u64| used.saturating_mul(100).checked_div(limit).unwrap_or_default();
+        let nearest = all
+            .map(|(setting, used, limit)| (percent(used, limit), setting))
+            .into_iter()
+            .max_by_key(|it| it.0);
+        let works = matches!(run.phase(), Phase::Calling { .. } | Phase::Running { .. });
+        if let Some((percent @ NEAR.., setting)) = nearest.filter(|_| works) {
+            let line = format!("limits:  {percent} % of {setting} is used: {}", spend(run));
+            self.is_near_limit = true;
+            self.say(Line::new().styled(ODD, line));
         }
-        let Some((percent, setting)) = nearest_limit(run).filter(|(percent, _)| *percent >= NEAR) else {
-            return;
-        };
-        let line = format!("limits:  {percent} % of {setting} is used: {}", spend(run));
-        self.is_near_limit = true;
-        self.say(Line::new().styled(ODD, line));
     }
 
     fn recorded(&mut self, entry: &Entry) {
@@ -318,8 +333,8 @@ impl Live {
         match std::mem::replace(&mut self.at_line_start, true) {
             true => {}
             false if self.is_chat => {
-                let rest = self.answer.take().map_or_else(String::new, |mut answer| answer.finish());
-                stream::print_part(&format!("{rest}\n"));
+                self.print_answer("\n");
+                self.answer = None;
             }
             false => note(""),
         }
@@ -616,23 +631,6 @@ impl Mode {
 
 fn tier_of(tier: Tier) -> String {
     if tier == Tier::Base { String::new() } else { format!(", {}", tier.name()) }
-}
-
-/// The limit of which the largest share is used, in percent.
-fn nearest_limit(run: &Run) -> Option<(u64, Setting)> {
-    let (totals, limits) = (run.totals(), &run.spec().limits);
-    let all = [
-        (Setting::Passes, totals.passes.into(), Some(limits.passes.into())),
-        (Setting::Cost, totals.cost.known.0, limits.cost.map(|cost| cost.0)),
-        (Setting::Tokens, totals.usage.total(), limits.tokens),
-        (Setting::ModelCalls, totals.model_calls.into(), Some(limits.model_calls.into())),
-        (Setting::ToolCalls, totals.tool_calls.into(), Some(limits.tool_calls.into())),
-        (Setting::WallMs, run.elapsed_ms(), Some(limits.wall_ms)),
-    ];
-    let shares = all.into_iter().filter_map(|(setting, used, limit): (_, u64, Option<u64>)| {
-        Some((used.saturating_mul(100).checked_div(limit?)?, setting))
-    });
-    shares.max_by_key(|(percent, _)| *percent)
 }
 
 fn spend(run: &Run) -> String {

@@ -1,12 +1,12 @@
 //! `loopgate run`: a work item in; a document, an answer or a value, a reason and a cost out.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::RunSpec;
-use loop_core::run::Started;
-use loop_core::spec::{ModelSpec, ModelSpecs};
+use loop_core::types::Tier;
+use loop_core::{RunSpec, WorkItem};
 use loop_inspect::Forecast;
 use loop_runtime::journal::Journal;
 
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let key = args.request.key()?;
     let request = attach::request(&prepared, item, key, args.progress, &mut signals).await?;
     if let Request::Drive(handle) = &request {
-        stream::note(format!("starts:  {}", starts(&spec, handle.started(), journal.path())));
+        stream::note(format!("starts:  {}", starts(&spec, &handle.started().item, journal.path())));
         if args.verbose {
             stream::note(format!(
                 "limits:  {}",
@@ -70,18 +70,10 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
 }
 
 /// What a run does, in a line: its item, its domain, the models, where it is journaled.
-fn starts(spec: &RunSpec, started: &Started, journal: &Path) -> String {
-    let item = &started.item;
-    let ModelSpecs { selector, base, escalated, fallback } = &spec.models;
-    let special = [("selector", selector), ("escalated", escalated), ("fallback", fallback)];
-    let special = special.into_iter().filter_map(|(tier, model)| Some((tier, model.as_ref()?)));
-    let special = special.filter(|(_, model)| full_name(model) != full_name(base));
-    let named = |(tier, model): (&str, &ModelSpec)| format!("{} as {tier}", full_name(model));
-    let models: Vec<String> = std::iter::once(full_name(base)).chain(special.map(named)).collect();
-    let models = models.join(", ");
-    format!("{} {} of {} with {models}; journal {}", item.kind, item.id, spec.domain, journal.display())
-}
-
-fn full_name(model: &ModelSpec) -> String {
-    format!("{}/{}", model.provider, model.model)
+fn starts(spec: &RunSpec, item: &WorkItem, journal: &Path) -> String {
+    let name = |tier| format!("{}/{}", spec.model(tier).provider, spec.model(tier).model);
+    let tiers = [Tier::Base, Tier::Selector, Tier::Escalated, Tier::Fallback];
+    let models = BTreeSet::from(tiers.map(name)).into_iter().collect::<Vec<_>>().join(", ");
+    let (kind, id, domain) = (&item.kind, &item.id, &spec.domain);
+    format!("{kind} {id} of {domain} with {models}; journal {}", journal.display())
 }
