@@ -35,7 +35,7 @@ fn the_list_of_runs_fits_a_terminal_and_is_whole_in_a_pipe() {
     let piped = shell.run(&["runs"]);
     let rows: Vec<Vec<&str>> = piped.out.lines().map(|row| row.split('\t').collect()).collect();
     assert!(rows.len() == 3 && rows.iter().all(|row| row.len() == 7), "{}", piped.out);
-    assert_eq!(rows[0][2..5], ["confident", "T-1041 All fine now, please close", "$0.000000"]);
+    assert_eq!(rows[0][2..5], ["confident", "T-1041 All fine now, please close", "$0.0000"]);
     assert!(rows[0][5].ends_with('s') && rows[0][6] == "helpdesk", "{:?}", rows[0]);
     for width in [40, 60, 80, 120, 200] {
         let shown = at_terminal(&shell, &["runs"], width);

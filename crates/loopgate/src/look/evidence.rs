@@ -26,7 +26,7 @@ pub(super) fn evidence(state: &Run, recorded: &Recorded, id: Option<&str>) -> Re
         let data = serde_json::from_str::<Value>(&observation.data);
         let policy = state.spec().tool(tool).map(|tool| &tool.policy);
         json!({
-            "id": id, "tool": tool, "pass": pass, "parameters": parameters.value().ok(),
+            "id": id.to_string(), "tool": tool, "pass": pass, "parameters": parameters.value().ok(),
             "unix_ms": entry.map(|entry| started.unix_ms_at(entry.event.at)),
             "untrusted": policy.is_some_and(|policy| policy.returns_untrusted),
             "status": observation.status.name(), "summary": observation.summary,
@@ -52,7 +52,7 @@ pub(super) fn effects(state: &Run, recorded: &Recorded) -> Vec<Value> {
         Some(json!({
             "action": judged.key, "tool": tool.name, "effect": tool.effect.name(),
             "target": loop_tools::connects_to(&recorded.manifest, &tool.name),
-            "parameters": judged.parameters.value().ok(), "evidence": judged.evidence,
+            "parameters": judged.parameters.value().ok(), "evidence": judged.evidence.map(|id| id.to_string()),
             // One effect is counted, so this is its state.
             "state": ended.to_string().trim_start_matches("1 "),
             "decided": why, "unix_ms": requested.and_then(|requested| requested.answered_unix_ms),

@@ -26,6 +26,9 @@ impl Wrap {
 
     /// What can be shown of a piece: the last word waits for a blank or the end of the line.
     pub(crate) fn push(&mut self, piece: &str) -> String {
+        if self.columns == usize::MAX {
+            return piece.to_owned();
+        }
         let mut shown = String::new();
         for c in piece.chars() {
             // Scripts without blanks have wide characters, each of which may begin a row.

@@ -4,11 +4,13 @@ use std::time::SystemTime;
 
 use anstyle::{AnsiColor, Style};
 use loop_core::StopReason;
+use loop_core::types::PicoUsd;
 use loop_inspect::listed::{ListedRun, ListedTotals};
 use loop_runtime::journal::unix_ms;
 use loop_runtime::report::counted;
 
 use super::outcome::cost;
+use super::status::dollars;
 use crate::output::{
     Line, columns, count, cut, grouped, row, screen::columns_of, screen::fit, screen::in_locale, time,
 };
@@ -31,13 +33,14 @@ fn cells(run: &ListedRun, elapsed_ms: Option<u64>, when: String) -> [String; 7] 
     let tags: String = run.tags.iter().map(|tag| format!(" #{}", cut(tag, MAX_ID_CHARS))).collect();
     let imported = if run.imported { " (imported)" } else { "" };
     let (id, title) = (cut(&run.item, MAX_ID_CHARS), cut(&run.title, MAX_TITLE_CHARS));
-    let spent = ListedTotals { cost: run.cost, ..ListedTotals::default() }.spent();
+    let is_known = run.cost.unpriced_calls == 0;
+    let cost = if is_known { dollars(PicoUsd(run.cost.pico_usd)) } else { "unknown".to_owned() };
     [
         run.run.clone(),
         when,
         cut(&stop, MAX_TITLE_CHARS),
         format!("{id} {title}{tags}{imported}"),
-        cost(&spent),
+        cost,
         elapsed_ms.map_or_else(|| "-".to_owned(), span),
         cut(&run.domain, MAX_ID_CHARS),
     ]
@@ -87,7 +90,7 @@ fn sign(run: &ListedRun) -> (&'static str, Style) {
 /// A span of time in its largest unit.
 fn span(ms: u64) -> String {
     match ms / 1_000 {
-        0..60 => format!("{:.1}s", ms as f64 / 1_000.0),
+        seconds @ 0..60 => format!("{seconds}s"),
         seconds @ 60..3_600 => format!("{}m", seconds / 60),
         seconds @ 3_600..172_800 => format!("{}h", seconds / 3_600),
         seconds => format!("{}d", seconds / 86_400),
@@ -119,6 +122,6 @@ mod tests {
     fn times_are_short() {
         let minute = 60_000;
         let all = [400, minute, 130 * minute, 72 * 60 * minute].map(span);
-        assert_eq!(all, ["0.4s", "1m", "2h", "3d"]);
+        assert_eq!(all, ["0s", "1m", "2h", "3d"]);
     }
 }

@@ -148,11 +148,7 @@ impl Live {
     pub(crate) fn print_answer(&mut self, piece: &str) {
         let columns = screen::width(screen::Output::Stdout);
         let answer = self.answer.get_or_insert_with(|| Wrap::new(columns));
-        stream::print_part(&if columns < usize::MAX {
-            answer.push(&harmless(piece))
-        } else {
-            piece.to_owned()
-        });
+        stream::print_part(&answer.push(&harmless(piece)));
     }
 
     /// A piece of the answer of a chat. Whether it begins a line.
@@ -292,19 +288,16 @@ impl Live {
     fn near_limit(&mut self) {
         let Some(run) = self.run.as_ref().filter(|_| !self.is_near_limit && !self.is_chat) else { return };
         let (totals, limits) = (run.totals(), &run.spec().limits);
-        let all = [
-            (Setting::Passes, totals.passes.into(), limits.passes.into()),
-            (Setting::Cost, totals.cost.known.0, limits.cost.map_or(0, |cost| cost.0)),
-            (Setting::Tokens, totals.usage.total(), limits.tokens.unwrap_or_default()),
-            (Setting::ModelCalls, totals.model_calls.into(), limits.model_calls.into()),
-            (Setting::ToolCalls, totals.tool_calls.into(), limits.tool_calls.into()),
-            (Setting::WallMs, run.elapsed_ms(), limits.wall_ms),
-        ];
         let percent = |used: u64, limit: u64| used.saturating_mul(100).checked_div(limit).unwrap_or_default();
-        let nearest = all
-            .map(|(setting, used, limit)| (percent(used, limit), setting))
-            .into_iter()
-            .max_by_key(|it| it.0);
+        let shares = [
+            (percent(totals.passes.into(), limits.passes.into()), Setting::Passes),
+            (percent(totals.cost.known.0, limits.cost.map_or(0, |cost| cost.0)), Setting::Cost),
+            (percent(totals.usage.total(), limits.tokens.unwrap_or_default()), Setting::Tokens),
+            (percent(totals.model_calls.into(), limits.model_calls.into()), Setting::ModelCalls),
+            (percent(totals.tool_calls.into(), limits.tool_calls.into()), Setting::ToolCalls),
+            (percent(run.elapsed_ms(), limits.wall_ms), Setting::WallMs),
+        ];
+        let nearest = shares.into_iter().max_by_key(|(percent, _)| *percent);
         let works = matches!(run.phase(), Phase::Calling { .. } | Phase::Running { .. });
         if let Some((percent @ NEAR.., setting)) = nearest.filter(|_| works) {
             let line = format!("limits:  {percent} % of {setting} is used: {}", spend(run));
