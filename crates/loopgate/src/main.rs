@@ -15,6 +15,7 @@ mod start;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::CompleteEnv;
 
@@ -118,7 +119,13 @@ impl Args {
         let is_help = std::env::args_os().nth(1).is_some_and(|word| word == "help");
         let command = if is_help { start::topics(Self::grouped()) } else { Self::grouped() };
         let words = args::behind_the_command(&command, std::env::args_os());
-        Self::from_arg_matches(&command.try_get_matches_from(words)?)
+        Self::from_arg_matches(&command.clone().try_get_matches_from(words).map_err(|error| {
+            if is_help && error.kind() == ErrorKind::InvalidSubcommand {
+                start::unknown(&command)
+            } else {
+                error
+            }
+        })?)
     }
 }
 

@@ -1,7 +1,11 @@
 //! Topics of `loopgate help`: the stop reasons, the environment, and what a domain folder has.
 
 use clap::Command;
+use clap::error::ErrorKind;
 use loop_core::StopReason;
+use loop_core::types::edits;
+
+use crate::output::cut;
 
 /// The command line for `loopgate help TOPIC`: each topic is a command there, with the topic as its help.
 pub(crate) fn topics(program: Command) -> Command {
@@ -19,6 +23,15 @@ pub(crate) fn topics(program: Command) -> Command {
     let domain = include_str!("help_domain.txt").replace("{docs}", DOCS);
     let program = program.subcommands(StopReason::all().iter().map(reason)).subcommand(environment);
     program.mut_subcommand("domain", |command| command.after_help(domain))
+}
+
+/// That there is no such topic, in a line with the nearest one. `program` has the topics.
+pub(crate) fn unknown(program: &Command) -> clap::Error {
+    let words: Vec<_> = std::env::args_os().skip(2).map(|word| word.to_string_lossy().into_owned()).collect();
+    let wanted = cut(&words.join(" "), 60);
+    let near = program.get_subcommands().map(Command::get_name).min_by_key(|name| edits(&wanted, name));
+    let line = format!("there is no topic `{wanted}`; the nearest is `{}`\n", near.unwrap_or_default());
+    clap::Error::raw(ErrorKind::InvalidSubcommand, line)
 }
 
 /// Where the reference is.

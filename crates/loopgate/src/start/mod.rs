@@ -14,7 +14,7 @@ mod selection;
 
 pub(crate) use chat::{ChatArgs, chat};
 pub(crate) use doctor::{DoctorArgs, doctor};
-pub(crate) use help::topics;
+pub(crate) use help::{topics, unknown};
 pub(crate) use init::{InitArgs, init};
 pub(crate) use manual::{COMPLETE, CompletionsArgs, ManArgs, completions, man};
 pub(crate) use many::many;
