@@ -18,6 +18,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap_complete::CompleteEnv;
 
 use args::environment;
 use context::{survive_file_limits, telemetry};
@@ -25,6 +26,8 @@ use output::{Failure, panics, screen, stream};
 
 fn main() -> ExitCode {
     panics::mask();
+    // A shell asks what completes a line, and it ends with the answer.
+    CompleteEnv::with_factory(|| args::completed(Args::grouped())).var(start::COMPLETE).complete();
     let _rows = screen::CloseOnDrop;
     let args = match Args::read() {
         Ok(args) => args,
@@ -80,7 +83,7 @@ fn main() -> ExitCode {
             Command::Retry(args) => history::retry(args).await,
             Command::Eval(args) => check::eval(*args).await,
             Command::Redteam(args) => check::redteam(*args).await,
-            Command::Completions(args) => start::completions(&args, Args::command()),
+            Command::Completions(args) => start::completions(&args),
             Command::Man(args) => start::man(&args, Args::grouped()),
         };
         telemetry::end().await;
@@ -117,14 +120,15 @@ impl Args {
             }
             lines.push('\n');
         }
-        args::explained_once(command).help_template(format!(
+        args::with_examples(args::explained_once(command), "").help_template(format!(
             "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{lines}{heading}Options:{heading:#}\n{{options}}{{after-help}}"
         ))
     }
 
     /// What the program was called with.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        let mut command = Self::grouped();
+        let is_help = std::env::args_os().nth(1).is_some_and(|word| word == "help");
+        let mut command = if is_help { start::topics(Self::grouped()) } else { Self::grouped() };
         let (words, behind) = args::behind_the_command(&command, std::env::args_os());
         let matched = command.try_get_matches_from_mut(&words);
         let names_none = match &matched {
@@ -137,7 +141,10 @@ impl Args {
         let again = domain.and_then(|domain| {
             command.try_get_matches_from_mut(before.iter().chain([&domain]).chain(behind)).ok()
         });
-        let failed = |error| args::with_commands(args::advised(error), &command, &words);
+        let failed = |error: clap::Error| match error.kind() {
+            ErrorKind::InvalidSubcommand if is_help => start::unknown(&command),
+            _ => args::with_commands(args::advised(error), &command, &words),
+        };
         Self::from_arg_matches(&again.map_or_else(|| matched.map_err(failed), Ok)?)
     }
 }
@@ -153,6 +160,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
 ];
 
 const EXIT_CODES: &str = "The options go before a command or after it, and each command's help names those that it has.\n\n\
+    `loopgate help TOPIC` explains a stop reason such as max_passes, the environment, and what a domain has.\n\n\
     Exit codes of `run`: 0 answered, 3 partial, 4 refused, 5 a person has to continue, 6 failed, \
     7 the outcome of an effect is unknown, 130 stopped by Ctrl-C, 143 stopped by SIGTERM; 1 an error before the run began, 2 wrong usage.";
 

@@ -129,7 +129,7 @@ provider = "offline"
         "send_mail  (effect egress)\n  it does: Send a mail\n  {\n    \"to\": \"ada\\u200b\\u202e\\u3164@x.example\"\n  }\n  31 bytes, 1 value\n",
         "\n  mind: /to holds 3 characters that do not show: U+200B, U+202E, U+3164\n",
         "\n  /to, which says whom it reaches: the model wrote it\n",
-        "\n  asked because: the run has read untrusted text; /to is \"ada\\u200b\\u202e\\u3164@x.example\", which was given",
+        "\n  asked because: the run has read untrusted text; /to is\n    \"ada\\u200b\\u202e\\u3164@x.example\", which was given",
         " to allow send_mail, or n: n\n",
         "ask  (a question)\n  it does: Ask the person\n  {\n    \"question\": \"Send it\\nto\\u202e whom?\"\n  }\n",
         "Answer: nobody\n",
@@ -270,8 +270,7 @@ fn a_text_that_is_longer_than_a_work_item_may_be_is_no_turn_at_a_terminal() {
         Terminal::run(shell.command(&["chat", folder.to_str().unwrap(), "--set", "item.max_bytes=64"]));
     person.wait_for("You: ");
     person.press(&format!("\x1b[200~{}\x1b[201~\n", "Search user Alice\n".repeat(40)));
-    person
-        .wait_for("a message has more than 64 bytes, which is the domain's limit of a work item; shorten it");
+    person.wait_for("a message has more than 64 bytes, which is the domain's limit of a work item;");
     person.wait_for("You: ");
     person.press("Search user Alice\n");
     person.wait_for("`search_user`: 15 rows");

@@ -24,8 +24,9 @@ fn the_document_goes_to_standard_output_and_the_reason_to_standard_error() {
 #[test]
 fn the_live_view_shows_selects_results_sections_decisions_and_the_spend() {
     // S0-18, S0-34
-    let ran = Shell::new().run(&["run", HELPDESK, &ticket(1042), "--progress", "always"]);
+    let ran = Shell::new().run(&["run", HELPDESK, &ticket(1042), "-v", "--progress", "always"]);
     let parts = [
+        "starts:  ticket T-1042 of helpdesk with offline/offline-1; journal ",
         "limits:  5 passes",
         "selecting tools",
         "run     fetch_device_info",
@@ -361,7 +362,7 @@ fn a_run_that_was_killed_is_shown_as_far_as_it_came() {
     let tokens: u64 = reserved.split(' ').next().unwrap().parse().unwrap();
     assert!(tokens > 500 && reserved.contains(" output tokens, $0.0"), "{reserved}");
     shell.run(&["show", "last", "--json"]).fails_with(&["has not ended"]);
-    assert!(shell.run(&["runs"]).out.contains(" interrupted, "));
+    assert!(shell.run(&["runs"]).out.contains("\tinterrupted, "));
 }
 
 #[test]
@@ -369,14 +370,14 @@ fn a_run_that_goes_on_is_told_from_one_whose_process_is_gone() {
     // H1
     let shell = Shell::new();
     let mut child = start_slow(&shell, 60_000);
-    assert!(shell.run(&["runs"]).out.contains(" running, "));
+    assert!(shell.run(&["runs"]).out.contains("\trunning, "));
     let shown = shell.run(&["show", "last"]);
     assert!(shown.out.contains("\nrunning: a process writes it\n"), "{}", shown.out);
     // Being asked took nothing from it.
     assert!(child.try_wait().unwrap().is_none());
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(shell.run(&["runs"]).out.contains(" interrupted, "));
+    assert!(shell.run(&["runs"]).out.contains("\tinterrupted, "));
 }
 
 #[test]

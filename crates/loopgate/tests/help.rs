@@ -104,15 +104,45 @@ fn the_help_has_every_command_in_six_groups_and_at_most_36() {
     listed.dedup();
     listed.retain(|name| !hidden.contains(&&**name));
     assert_eq!(names, listed, "the page has the commands of the help, in its order");
-    let completed =
-        Command::new(env!("CARGO_BIN_EXE_loopgate")).args(["completions", "elvish"]).output().unwrap();
-    let script = String::from_utf8(completed.stdout).unwrap();
-    let known = script.lines().skip_while(|line| !line.contains("&'loopgate'=")).skip(1);
-    for line in known.take_while(|line| line.trim() != "}") {
-        let name = line.trim().trim_start_matches("cand ").split(' ').next().unwrap_or_default();
-        let is_there =
-            names.contains(&name) || hidden.contains(&name) || name == "help" || name.starts_with('-');
+    // What a shell completes is each command that there is.
+    let completed = Command::new(env!("CARGO_BIN_EXE_loopgate"))
+        .args(["--", "loopgate", ""])
+        .env("LOOPGATE_COMPLETE", "fish")
+        .output()
+        .unwrap();
+    let known = String::from_utf8(completed.stdout).unwrap();
+    let known =
+        known.lines().filter_map(|line| line.split('\t').next()).filter(|name| !name.starts_with('-'));
+    for name in known {
+        let is_there = names.contains(&name) || hidden.contains(&name) || name == "help";
         assert!(is_there, "`{name}` is a command that no group of the help has");
+    }
+}
+
+#[test]
+fn help_explains_each_stop_reason_the_environment_and_a_domain() {
+    let helped = |topic: &[&str]| {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_loopgate"));
+        let output = process.arg("help").args(topic).env_remove("COLUMNS").output().unwrap();
+        let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        (output.status.code().unwrap(), out, err)
+    };
+    for reason in loop_core::StopReason::all() {
+        let (code, out, err) = helped(&[reason.name()]);
+        let class = format!("{} (class {}, ", reason.name(), reason.class().name());
+        assert!(code == 0 && out.starts_with(&class) && err.is_empty(), "{reason}: {out}{err}");
+        let about = out.split("\n\n").nth(1).unwrap();
+        assert!(about.ends_with('.') && !about.contains("[`"), "{out}");
+    }
+    let (_, environment, _) = helped(&["environment"]);
+    for name in ["LOOPGATE_PRICES", "XDG_STATE_HOME", "NO_COLOR", "COLUMNS"] {
+        assert!(environment.contains(name), "{environment}");
+    }
+    assert!(helped(&["domain"]).1.contains("loopgate.toml"));
+    assert_eq!(helped(&["journal", "prune"]).1, format!("{}\n", help("journal prune").trim_end()));
+    for (topic, near) in [("max_pases", "`max_passes`"), ("journl", "`journal`")] {
+        let (code, out, err) = helped(&[topic]);
+        assert!(code == 2 && out.is_empty() && err.contains(near) && err.lines().count() == 1, "{err}");
     }
 }
 

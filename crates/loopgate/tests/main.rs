@@ -33,6 +33,7 @@ mod kills;
 #[cfg(unix)]
 mod kinds;
 mod lies;
+mod listing;
 #[cfg(feature = "mcp-server")]
 mod manual;
 mod many;

@@ -7,15 +7,30 @@ use std::fs;
 use common::Shell;
 
 #[test]
-fn each_shell_gets_completions_of_every_command() {
+fn each_shell_gets_a_script_that_asks_the_program_for_commands_runs_domains_and_tiers() {
     let shell = Shell::new();
     for name in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = shell.run(&["completions", name]);
         assert_eq!((script.code, script.err.as_str()), (0, ""));
-        for command in ["replay", "redteam", "completions"] {
-            assert!(script.out.contains(command), "{name} does not know {command}");
-        }
+        assert!(script.out.contains("LOOPGATE_COMPLETE"), "{name}: {}", script.out);
     }
+    // As the script of fish asks.
+    let completed = |line: &[&str]| -> Vec<String> {
+        let mut command = shell.command(&[&["--", "loopgate"], line].concat());
+        let output = command.env("LOOPGATE_COMPLETE", "fish").output().unwrap();
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    };
+    assert!(completed(&["re"]).iter().any(|line| line.starts_with("redteam\t")));
+    assert_eq!(completed(&["why", "la"]), ["last"], "without a journal there is no run");
+    let ran = shell.json(&["run", "examples/helpdesk", &common::ticket(1041), "--no-save", "--json"]);
+    let run = ran["run"].as_str().unwrap();
+    let offered = format!("{run}\tT-1041 All fine now, please close");
+    for command in ["show", "why", "approve", "diff", "replay", "resume", "fork"] {
+        assert!(completed(&[command, &run[..6]]).contains(&offered), "{command}");
+    }
+    assert_eq!(completed(&["run", "examples/cr"]), ["examples/crm/"]);
+    assert_eq!(completed(&["run", "examples/crm", "--model", "b"]), ["base="]);
     let unknown = shell.run(&["completions", "tcsh"]);
     assert_eq!(unknown.code, 2);
     assert!(unknown.err.contains("bash, elvish, fish, powershell, zsh"), "{}", unknown.err);

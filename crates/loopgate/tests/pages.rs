@@ -41,7 +41,8 @@ fn a_run_is_a_page() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     let page = shell.state.path().join("run.html");
     let wrote = shell.run(&["show", "last", "--html", page.to_str().unwrap()]);
-    assert_eq!((wrote.code, wrote.out.as_str(), wrote.err.as_str()), (0, "", ""));
+    let says = format!("wrote {}\n", page.display());
+    assert_eq!((wrote.code, wrote.out.as_str(), wrote.err.as_str()), (0, "", says.as_str()));
     let text = text_of(&page);
     let outcome = shell.json(&["show", "last", "--json"]);
     let totals = &outcome["totals"];

@@ -389,7 +389,7 @@ fn end_of(name: &str, case: &Case) -> Expected {
 fn run_in(shell: &Shell, name: &str, case: &Case) -> (Ran, Value) {
     let args = args_of(name, case);
     let args: Vec<&str> =
-        ["run", "--progress", "always"].into_iter().chain(args.iter().map(String::as_str)).collect();
+        ["run", "-v", "--progress", "always"].into_iter().chain(args.iter().map(String::as_str)).collect();
     let ran = bounded(name, shell.command(&args), case.interrupt);
     let outcome = serde_json::from_str(&ran.out)
         .unwrap_or_else(|error| panic!("{name}: {error}: {}\n{}", ran.out, ran.err));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
-use strum::{EnumIter, IntoEnumIterator, IntoStaticStr};
+use strum::{EnumIter, EnumMessage, IntoEnumIterator, IntoStaticStr};
 
 use crate::spec::ReasonName;
 use crate::types::StopClass;
@@ -12,7 +12,7 @@ use crate::types::StopClass;
 /// Why the loop ended. One enum for every protocol, `snake_case` in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[derive(EnumIter, IntoStaticStr)]
+#[derive(EnumIter, EnumMessage, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopReason {
@@ -96,6 +96,12 @@ impl StopReason {
             Self::Domain(name) => name.as_str(),
             own => own.into(),
         }
+    }
+
+    /// What was true as the run stopped, in words. Empty for a reason of a domain's own.
+    pub fn about(&self) -> String {
+        let words = self.get_documentation().unwrap_or_default().split_whitespace();
+        words.collect::<Vec<_>>().join(" ")
     }
 
     /// The class that this reason alone gives. For a domain's own reason it is `partial`: the declared class is in

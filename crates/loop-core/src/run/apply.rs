@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::gate::{self, Certificate, Condition, JudgedAction, Measure, StopReason};
+use crate::gate::{self, Certificate, Condition, Effects, JudgedAction, Measure, StopReason};
 use crate::policy::{self, EffectPlan};
 use crate::repeats::{Ledger, RepeatNote};
 use crate::reply::{Document, Echoes};
@@ -28,7 +28,8 @@ use crate::run::step::step;
 use crate::run::warning::RunWarning;
 use crate::spec::{RunSpec, SPEC_VERSION, Setting, SpecNames, ToolSpec};
 use crate::types::{
-    Digest, Evidence, EvidenceId, Millis, Observation, RequestPart, RunId, Taint, Tier, Totals, WorkItem,
+    CommandKey, Digest, Evidence, EvidenceId, Millis, Observation, RequestPart, RunId, Taint, Tier, Totals,
+    WorkItem,
 };
 
 /// A run of the loop: its spec and its state.
@@ -349,6 +350,12 @@ impl Run {
     /// Every requested action, with its verdict.
     pub fn actions(&self) -> &[Arc<JudgedAction>] {
         &self.state.calls.actions
+    }
+
+    /// How an action ended or what it waits for, counted as one effect. None is counted if it is no effect.
+    pub fn effect_of(&self, action: &Arc<JudgedAction>) -> Effects {
+        let is_in_doubt = |key: &CommandKey| self.state.calls.doubts.contains_key(key);
+        Effects::of(&self.spec, std::slice::from_ref(action), self.evidence(), is_in_doubt)
     }
 
     /// Usage and cost so far.

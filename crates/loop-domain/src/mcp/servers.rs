@@ -7,6 +7,7 @@ use loop_core::secrets::Secrets;
 use loop_core::types::Effect;
 use loop_tools::Credentials;
 use loop_tools::connectors::{McpManifest, McpServer, McpToolSpec};
+use loop_tools::text::clean;
 use serde_json::Value;
 
 use crate::LoadOptions;
@@ -16,7 +17,7 @@ use crate::file::File;
 use crate::lock::{Lock, LockedServer, LockedTool};
 use crate::mcp::names::{self, LeftOut, Offer, Offered};
 use crate::mcp::settings;
-use crate::review::{PartChange, ServerReview, ServerTrust, ToolChange, ToolReview, one_line};
+use crate::review::{PartChange, ServerReview, ServerTrust, ToolChange, ToolReview, one_line, parameters};
 use crate::similar::hint;
 use crate::tools::ToolSecrets;
 
@@ -129,7 +130,7 @@ impl Asker {
             is_declared: false,
             title: known.spec().clean_title(),
             description: known.spec().clean_description(),
-            input_schema: one_line(&known.input_schema.to_string()),
+            input_schema: clean(&parameters(&known.input_schema)).0.into_owned(),
             claims: Vec::new(),
             change: ToolChange::Gone,
         }));
@@ -190,7 +191,7 @@ impl Asker {
                 is_declared: declared.is_some(),
                 title: tool.clean_title(),
                 description: tool.clean_description(),
-                input_schema: one_line(&tool.input_schema.to_string()),
+                input_schema: clean(&parameters(&tool.input_schema)).0.into_owned(),
                 claims: claims(tool),
                 change: change(locked, tool),
             }
@@ -230,11 +231,12 @@ fn change(locked: Option<&LockedServer>, after: &McpToolSpec) -> ToolChange {
             .unwrap_or_default()
     };
     let title = |tool: &McpToolSpec| tool.title.clone().unwrap_or_default();
+    let outputs = |tool: &McpToolSpec| tool.output_schema.as_ref().map(parameters).unwrap_or_default();
     let parts = [
         ("title", title(&before), title(after)),
         ("description", before.description.clone(), after.description.clone()),
-        ("input schema", json(&Some(before.input_schema.clone())), json(&Some(after.input_schema.clone()))),
-        ("output schema", json(&before.output_schema), json(&after.output_schema)),
+        ("input schema", parameters(&before.input_schema), parameters(&after.input_schema)),
+        ("output schema", outputs(&before), outputs(after)),
         ("claims", json(&before.annotations), json(&after.annotations)),
     ];
     let parts = parts.iter().filter_map(|(part, before, after)| PartChange::between(part, before, after));

@@ -1,6 +1,5 @@
 //! What the environment and a user's `config.toml` say for commands that name no model, journal or domain.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -9,35 +8,6 @@ use serde::Serialize;
 
 use crate::context::places;
 use crate::output::Failure;
-
-/// The variables of the environment that the program reads, and what each of them says.
-pub(crate) const VARIABLES: [(&str, &str); 13] = [
-    ("LOOPGATE_MODEL", "the base model of runs that begin: PROVIDER/NAME"),
-    ("LOOPGATE_JOURNAL", "the journal: a file, or the URL of a PostgreSQL database"),
-    ("LOOPGATE_DOMAIN", "the domain folder of commands that name none"),
-    ("LOOPGATE_PRICES", "a file with prices of your own"),
-    ("XDG_CONFIG_HOME", "the folder of loopgate/config.toml [default: ~/.config]"),
-    ("XDG_STATE_HOME", "the folder of loopgate/journal.db [default: ~/.local/state]"),
-    ("XDG_CACHE_HOME", "the folder of stored results of evals [default: ~/.cache]"),
-    ("TRACEPARENT", "the span in which a run is requested"),
-    ("PGPASSWORD, PGPASSFILE", "the password of a journal in PostgreSQL"),
-    ("HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY", "the proxies of calls to models and servers"),
-    ("NO_COLOR, CLICOLOR_FORCE, TERM", "whether lines have colours"),
-    ("OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_*", "where traces and metrics are sent"),
-    (
-        "OPENAI_API_KEY, ANTHROPIC_API_KEY, …",
-        "the key of a provider's models; `loopgate doctor DOMAIN` names one that is missing",
-    ),
-];
-
-/// The variables, for the help of a command.
-pub(crate) fn variables() -> String {
-    let mut text = "Variables of the environment:\n".to_owned();
-    for (name, says) in VARIABLES {
-        let _ = write!(text, "\n  {name}\n      {says}");
-    }
-    text
-}
 
 /// A setting of the user, and where it was said.
 #[derive(Clone, Debug, Serialize)]

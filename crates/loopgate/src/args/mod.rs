@@ -1,11 +1,15 @@
 //! Arguments that several commands have.
 
+mod complete;
 pub(crate) mod environment;
+mod examples;
 mod named;
 mod shared;
 mod usage;
 mod when;
 
+pub(crate) use complete::completed;
+pub(crate) use examples::with_examples;
 pub(crate) use named::{name_of, tags, traceparent};
 pub(crate) use shared::{behind_the_command, explained_once, with_commands};
 pub(crate) use usage::{advised, domain_named};
@@ -198,7 +202,7 @@ pub(crate) struct JsonArgs {
     evidence: EvidenceDetail,
 }
 
-const DETAILS: [(&str, &str, EvidenceDetail); 3] = [
+pub(crate) const DETAILS: [(&str, &str, EvidenceDetail); 3] = [
     ("full", "", EvidenceDetail::Full),
     ("summary", "", EvidenceDetail::Summary),
     ("none", "", EvidenceDetail::Omitted),

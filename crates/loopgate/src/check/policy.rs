@@ -77,7 +77,7 @@ fn as_text(spec: &RunSpec) -> String {
         .chain(rows.iter().flat_map(|row| of_row(spec, row)))
         .collect();
     text.push('\n');
-    text.push_str(&columns(&lines));
+    text.push_str(&columns(&lines, "  "));
     text
 }
 

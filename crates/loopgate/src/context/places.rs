@@ -1,7 +1,7 @@
 //! What arguments name: domains, items, journals.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write as _};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -198,10 +198,10 @@ pub(crate) fn cache() -> Result<PathBuf, Failure> {
     Ok(folder.ok_or_else(missing)?.join("loopgate/evals"))
 }
 
-/// A file to be written at the end, made at once: one that cannot be written is found out before anything is run and paid
+/// A file to be written at the end, opened at once: one that cannot be written is found out before anything is run and paid
 /// for. Only its owner can read it, since it holds what runs have read.
 pub(crate) fn opened(option: &str, path: &Path) -> Result<File, Failure> {
-    private(OpenOptions::new().write(true).create(true).truncate(true)).open(path).map_err(|error| {
+    private(OpenOptions::new().write(true).create(true).truncate(false)).open(path).map_err(|error| {
         Failure::new(format!("{option} {}: {error}; name a file in a folder that is there", path.display()))
     })
 }
@@ -234,24 +234,39 @@ pub(crate) fn expect_two_files(
     Err(Failure::new(format!("{option} and {other_option} name one file, {path}; name two")))
 }
 
-/// A report's file, which is made before the report.
+/// A report's file, which is opened before the report is made. Without a report it is left as it was.
 pub(crate) struct ReportFile<'a> {
     option: &'static str,
     path: &'a Path,
-    file: File,
+    /// Whether it is to be removed: it was made here, and has no report.
+    is_new: bool,
 }
 
 impl<'a> ReportFile<'a> {
-    /// The file that an option names, empty. `None`: it names none.
+    /// The file that an option names. `None`: it names none.
     pub(crate) fn open(option: &'static str, path: Option<&'a Path>) -> Result<Option<Self>, Failure> {
-        path.map(|path| Ok(Self { option, path, file: opened(option, path)? })).transpose()
+        let Some(path) = path else { return Ok(None) };
+        let is_new = !path.exists();
+        opened(option, path).map(|_| Some(Self { option, path, is_new }))
     }
 
+    /// Writes the report, and says where it is.
     pub(crate) fn write(mut self, text: &str) -> Result<(), Failure> {
-        let Self { option, path, .. } = self;
-        self.file.write_all(text.as_bytes()).map_err(|error| {
-            Failure::new(format!("{option} {}: {error}; make room or name another file", path.display()))
-        })
+        let (option, path) = (self.option, self.path.display());
+        std::fs::write(self.path, text).map_err(|error| {
+            Failure::new(format!("{option} {path}: {error}; make room or name another file"))
+        })?;
+        self.is_new = false;
+        stream::note(format!("wrote {path}"));
+        Ok(())
+    }
+}
+
+impl Drop for ReportFile<'_> {
+    fn drop(&mut self) {
+        if self.is_new {
+            _ = std::fs::remove_file(self.path);
+        }
     }
 }
 

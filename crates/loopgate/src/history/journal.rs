@@ -150,7 +150,7 @@ async fn prune(args: PruneArgs) -> Result<ExitCode, Failure> {
     if args.dry_run {
         for (line, run) in &listed {
             if prune.contains(line) {
-                listed::one(&mut text, run);
+                listed::one(&mut text, run, None);
             }
         }
     }

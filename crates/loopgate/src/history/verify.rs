@@ -10,7 +10,7 @@ use loop_runtime::report::counted;
 use crate::args::{FolderArgs, JournalArgs, ReportArgs};
 use crate::context::{find, places};
 use crate::drive::{NextArgs, salvage};
-use crate::output::{Failure, row};
+use crate::output::{Failure, row, stream};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -48,6 +48,11 @@ pub(crate) async fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
     }
     let audit = audit(&args).await?;
     args.json.print(&audit, || in_words(&audit))?;
+    if !args.json.json && audit.runs.len() + audit.missing.len() > 1 {
+        let ok = audit.runs.iter().filter(|run| run.findings.is_empty()).count();
+        let (wrong, missing) = (audit.runs.len() - ok, audit.missing.len());
+        stream::note(format!("totals:  {ok} ok, {wrong} wrong, {missing} missing"));
+    }
     Ok(if audit.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -11,7 +11,7 @@ use crate::context::places;
 use crate::output::Failure;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = environment::variables())]
+#[command(after_help = "`loopgate help environment` lists the variables.")]
 pub(crate) struct ConfigArgs {
     #[command(flatten)]
     json: ReportArgs,

@@ -3,6 +3,7 @@
 mod cache;
 mod config;
 mod diff;
+mod evidence;
 mod report;
 mod run_page;
 mod runs;

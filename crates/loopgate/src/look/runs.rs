@@ -2,17 +2,24 @@
 
 use std::process::ExitCode;
 
-use loop_inspect::listed::{LISTED_VERSION, ListedRun, ListedRuns, ListedTotals};
+use loop_inspect::listed::{LISTED_VERSION, ListedRuns, ListedTotals};
+use loop_runtime::journal::Journal as _;
 
 use crate::args::{FilterArgs, JournalArgs, ReportArgs};
 use crate::context::places;
-use crate::output::{Failure, stream};
+use crate::output::{Failure, grouped, screen, stream};
 use crate::shown::listed;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunsCommandArgs {
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
+    /// Only runs of this work item, by its id
+    #[arg(long, value_name = "ID")]
+    pub(crate) item: Option<String>,
+    /// Maximum number of runs in the list [default: 20; with --json all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) limit: Option<u32>,
     #[command(flatten)]
     pub(crate) json: ReportArgs,
     #[command(flatten)]
@@ -21,17 +28,31 @@ pub(crate) struct RunsCommandArgs {
 
 pub(crate) async fn runs(args: RunsCommandArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
-    let listed: Vec<ListedRun> =
-        args.filter.listed(&journal).await?.into_iter().map(|(_, run)| run).collect();
-    let totals = ListedTotals::of(&listed);
+    let mut found = args.filter.listed(&journal).await?;
+    found.retain(|(_, run)| args.item.as_ref().is_none_or(|item| *item == run.item));
+    let totals = ListedTotals::of(&found.iter().map(|(_, run)| run.clone()).collect::<Vec<_>>());
+    let limit = args.limit.or((!args.json.json).then_some(20)).map_or(found.len(), |limit| limit as usize);
+    let more = found.len().saturating_sub(limit);
+    found.truncate(limit);
     if args.json.json {
-        let listed = ListedRuns { version: LISTED_VERSION, runs: listed, totals };
-        stream::print_report(&listed)?;
+        let runs = found.into_iter().map(|(_, run)| run).collect();
+        stream::print_report(&ListedRuns { version: LISTED_VERSION, runs, totals })?;
         return Ok(ExitCode::SUCCESS);
     }
+    let mut rows = Vec::new();
+    for (line, run) in found {
+        let recorded = journal.read(&line.run).await.ok();
+        rows.push((run, recorded.and_then(|it| Some(it.entries.last()?.event.at.0))));
+    }
     let mut text = String::new();
-    listed.iter().for_each(|run| listed::one(&mut text, run));
+    match screen::table_width() {
+        Some(columns) => stream::print_lines(&listed::table(&rows, columns)),
+        None => rows.iter().for_each(|(run, elapsed)| listed::one(&mut text, run, *elapsed)),
+    }
     stream::print(&text);
     stream::note(format!("totals:  {}", listed::in_words(&totals)));
+    if more > 0 {
+        stream::note(format!("… {} more: --limit {}", grouped(more as u64), limit + more));
+    }
     Ok(ExitCode::SUCCESS)
 }

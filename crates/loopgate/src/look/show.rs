@@ -9,12 +9,14 @@ use loop_core::run::Reserve;
 use loop_runtime::{
     journal::{Recorded, replay},
     people::PeopleReport,
-    report::{Report, counted},
+    report::{EvidenceDetail, Report, counted},
     tools::ToolUse,
 };
 
-use super::{cache, run_page};
-use crate::args::{JsonArgs, RecordedArgs};
+use serde_json::json;
+
+use super::{cache, evidence, run_page};
+use crate::args::{DETAILS, RecordedArgs, ReportArgs, one_of};
 use crate::context::tags_of;
 use crate::output::{Failure, at_journal, cut, grouped, row, stream};
 use crate::shown::{
@@ -42,6 +44,15 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
         return run_page::written(path, &id, recorded, journal);
     }
     let state = replay(&id, &recorded)?;
+    if args.effects || args.piece.is_some() || args.evidence == Some(None) {
+        let (name, reports) = match args.effects {
+            true => ("effects", evidence::effects(&state, &recorded)),
+            false => ("evidence", evidence::evidence(&state, &recorded, args.piece.as_deref())?),
+        };
+        let report = json!({ "version": 1, "run": id, name: reports });
+        args.json.print(&report, || evidence::in_words(&reports))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let people = PeopleReport::of(&recorded);
     let tagged = tagged(&recorded);
     let Some(outcome) = state.outcome() else {
@@ -53,7 +64,8 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
         stream::print(&unfinished(&state, &people, line.is_written, args.of.journal.journal.as_deref()));
         return Ok(ExitCode::SUCCESS);
     };
-    if let Some(detail) = args.json.detail() {
+    if args.json.json {
+        let detail = args.evidence.flatten().unwrap_or_default();
         let report = Report::new(state.started(), outcome).with_evidence(outcome, detail);
         let report = report.with_spec(state.spec(), state.started(), outcome);
         let report = report.with_tools(tools_of(&recorded)).with_people(people);
@@ -127,8 +139,19 @@ fn unfinished(state: &Run, people: &PeopleReport, is_written: bool, journal: Opt
 pub(crate) struct ShowArgs {
     #[command(flatten)]
     pub(crate) of: RecordedArgs,
+    /// Print one result as the document cites it, for example E3; E0 is the work item
+    #[arg(value_name = "EVIDENCE", conflicts_with_all = ["evidence", "events", "cache", "html", "tools", "effects"])]
+    pub(crate) piece: Option<String>,
     #[command(flatten)]
-    pub(crate) json: JsonArgs,
+    pub(crate) json: ReportArgs,
+    /// Print what each tool returned, whole; with --json and a value: how much of it the outcome holds
+    #[arg(long, value_parser = one_of(DETAILS), value_name = "DETAIL", num_args = 0..=1,
+        requires_ifs = [("full", "json"), ("summary", "json"), ("none", "json")],
+        conflicts_with_all = ["events", "cache", "html", "tools"])]
+    pub(crate) evidence: Option<Option<EvidenceDetail>>,
+    /// Print each requested effect: its tool and target, arguments, what became of it, who approved it
+    #[arg(long, conflicts_with_all = ["evidence", "events", "cache", "html", "tools"])]
+    pub(crate) effects: bool,
     /// Print each event and note as a JSON line
     #[arg(long, conflicts_with = "json")]
     pub(crate) events: bool,

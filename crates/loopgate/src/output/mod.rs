@@ -6,8 +6,9 @@ pub(crate) mod screen;
 pub(crate) mod stream;
 mod text;
 pub(crate) mod typed;
+pub(crate) mod wrap;
 
 pub(crate) use failure::Failure;
 pub(crate) use text::{
-    Line, at_journal, columns, count, cut, grouped, harmless, one_line, quoted, row, time,
+    Line, at_journal, columns, count, cut, escaped, grouped, harmless, one_line, quoted, row, time,
 };

@@ -72,6 +72,24 @@ pub(crate) fn size() -> (usize, usize) {
     size.map_or((80, 24), |size| (usize::from(size.ws_col), usize::from(size.ws_row)))
 }
 
+/// Columns of the terminal that an output goes to, or those that the variable `COLUMNS` says. [`usize::MAX`]: no terminal.
+pub(crate) fn width(output: Output) -> usize {
+    let (is_terminal, size) = match output {
+        Output::Stdout => (stdout().is_terminal(), tcgetwinsize(stdout())),
+        Output::Stderr => (stderr().is_terminal(), tcgetwinsize(stderr())),
+    };
+    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
+    let size = size.map_or(0, |size| size.ws_col.into());
+    let known = set.into_iter().chain([size]).find(|columns| *columns > 0);
+    if is_terminal { known.unwrap_or(80) } else { usize::MAX }
+}
+
+/// Columns of a table on standard output. `None`: a program reads it, and colours are not forced.
+pub(crate) fn table_width() -> Option<usize> {
+    let (width, colors) = (width(Output::Stdout), AutoStream::choice(&stdout()));
+    if width < usize::MAX { Some(width) } else { (colors != ColorChoice::Never).then_some(80) }
+}
+
 /// Shows these rows in place of those that are shown. Each is one line; what is wider than the terminal is cut.
 pub(crate) fn show(rows: impl IntoIterator<Item = Line>) {
     if is_able() {
@@ -307,30 +325,6 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
     kept
 }
 
-/// The last rows of a text, wrapped to so many columns.
-pub(crate) fn last_rows(text: &str, columns: usize, max_rows: usize) -> Vec<String> {
-    let columns = columns.max(1);
-    let mut rows = Vec::new();
-    for line in text.lines() {
-        let (mut row, mut used) = (String::new(), 0);
-        for c in line.chars() {
-            let c = if c == '\t' { ' ' } else { c };
-            let width = columns_of_char(c);
-            if used + width > columns && used > 0 {
-                // The word that does not fit goes to the next row, if another is before it.
-                let word = row.rfind(' ').map(|at| row.split_off(at + 1)).unwrap_or_default();
-                rows.push(std::mem::replace(&mut row, word));
-                used = columns_of(&row);
-            }
-            row.push(c);
-            used += width;
-        }
-        rows.push(row);
-    }
-    let first = rows.len().saturating_sub(max_rows);
-    rows.split_off(first)
-}
-
 /// A text as a terminal of this locale can show it: without UTF-8, other characters than ASCII become marks.
 pub(crate) fn in_locale(text: &str) -> String {
     if is_utf8() {
@@ -340,6 +334,9 @@ pub(crate) fn in_locale(text: &str) -> String {
         '·' => '-',
         '│' => '|',
         '…' => '~',
+        '✓' => '+',
+        '✗' => 'x',
+        '●' => '*',
         c if c.is_ascii() => c,
         _ => '?',
     };
@@ -381,14 +378,5 @@ mod tests {
         for (columns, rows) in [(80, 3), (79, 3), (40, 4), (20, 6), (1, 86), (0, 86)] {
             assert_eq!(height(&[79, 0, 6], columns), rows, "{columns}");
         }
-    }
-
-    #[test]
-    fn the_end_of_a_text_is_wrapped_by_columns() {
-        assert_eq!(last_rows("one two\nthree", 4, 9), ["one ", "two", "thre", "e"]);
-        assert_eq!(last_rows("one two three", 9, 9), ["one two ", "three"]);
-        assert_eq!(last_rows("one two\nthree", 4, 2), ["thre", "e"]);
-        assert_eq!(last_rows("日本語", 5, 9), ["日本", "語"]);
-        assert_eq!(last_rows("", 5, 9), Vec::<String>::new());
     }
 }

@@ -14,10 +14,21 @@ use serde::Serialize;
 use super::screen;
 use super::screen::{Output, above};
 use super::text::{Line, escaped, harmless};
+use super::wrap::wrapped;
 
-/// Prints to standard output, without what a terminal would obey.
+/// Prints whole lines to standard output, without what a terminal would obey. At a terminal they are wrapped at words.
 pub(crate) fn print(text: &str) {
+    write_out(&wrapped(&harmless(text), screen::width(Output::Stdout)));
+}
+
+/// Prints to standard output as it is, without what a terminal would obey: a part of a line, or what a program reads.
+pub(crate) fn print_part(text: &str) {
     write_out(&harmless(text));
+}
+
+/// Prints lines with styles of ours to standard output. They are as wide as they should be.
+pub(crate) fn print_lines(lines: &[Line]) {
+    lines.iter().for_each(|line| write_out(&format!("{}\n", line.styled_text())));
 }
 
 /// Prints JSON to standard output. What a terminal would obey is in strings alone, and is escaped there.
@@ -103,9 +114,10 @@ pub(crate) fn exit(code: i32) -> ! {
     std::process::exit(code)
 }
 
-/// Prints a line to standard error.
+/// Prints a line to standard error. At a terminal it is wrapped at words.
 pub(crate) fn note(line: impl Into<Line>) {
-    write_err(&format!("{}\n", line.into().styled_text()));
+    let text = format!("{}\n", line.into().styled_text());
+    write_err(&wrapped(&text, screen::width(Output::Stderr)));
 }
 
 /// Prints to standard error without a line break.

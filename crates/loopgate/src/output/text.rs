@@ -7,6 +7,8 @@ use std::path::Path;
 use anstyle::Style;
 use loop_core::types::is_clean;
 
+use super::screen::columns_of;
+
 /// One line for standard error, in parts. What is put into it is cleaned, so that only the styles are ours to obey.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
@@ -91,21 +93,17 @@ pub(crate) fn count(number: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// Rows under each other, each column as wide as its widest cell.
-pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
+/// Rows under each other with a gap between their columns, each column as wide as its widest cell.
+pub(crate) fn columns<const N: usize>(rows: &[[String; N]], gap: &str) -> String {
     let mut widths = [0; N];
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
+            *width = columns_of(cell).max(*width);
         }
     }
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        text.push('\n');
-    }
-    text
+    let padded = |(cell, width): (&String, usize)| format!("{cell}{}", " ".repeat(width - columns_of(cell)));
+    let line = |row: &[String; N]| row.iter().zip(widths).map(padded).collect::<Vec<_>>().join(gap);
+    rows.iter().map(|row| format!("{}\n", line(row).trim_end())).collect()
 }
 
 /// What ends a line or moves to the next.

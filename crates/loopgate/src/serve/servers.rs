@@ -174,7 +174,7 @@ fn about(text: &mut String, tool: &ToolReview) {
         let _ = writeln!(text, "    title: {}", cut(title, LINE_CHARS));
     }
     marked(text, "    | ", tool.description.lines());
-    marked(text, "    > ", std::iter::once(tool.input_schema.as_str()));
+    marked(text, "    > ", tool.input_schema.lines());
     if !tool.claims.is_empty() {
         let claims = cut(&tool.claims.join(", "), LINE_CHARS * 2);
         let _ = writeln!(text, "    the server claims, which decides nothing: {claims}");

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::servers;
 use crate::args::{DomainArgs, ReportArgs, SettingArgs, environment};
 use crate::context::{Signals, places};
-use crate::output::{Failure, stream};
+use crate::output::{Failure, quoted, stream};
 
 pub(crate) async fn tools(args: ToolsArgs) -> Result<ExitCode, Failure> {
     if let Some(ToolsCommand::Import(ImportCommand::Openapi(args))) = args.command {
@@ -44,6 +44,11 @@ pub(crate) async fn tools(args: ToolsArgs) -> Result<ExitCode, Failure> {
 fn import(args: OpenapiArgs) -> Result<ExitCode, Failure> {
     let shown = args.document.display();
     let wrong = |message: String| Failure::new(format!("{shown}: {message}"));
+    let url = args.document.to_string_lossy();
+    if url.contains("://") {
+        let fetch = format!("curl -fsSL {} -o api.json", quoted(&url));
+        return Err(wrong(format!("it is a URL, and a file is expected; fetch it first: {fetch}")));
+    }
     // One byte beyond the limit is enough for the importer to refuse it.
     let read = places::beginning(&args.document, OPENAPI_BYTES_MAX as u64 + 1);
     let bytes = read.map_err(|error| wrong(format!("cannot be read: {error}; check the path")))?;
@@ -51,7 +56,7 @@ fn import(args: OpenapiArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| wrong(format!("{}; save the document as JSON or YAML", files::no_text(&error))))?;
     let options = ImportOptions { only: args.only, base_url: args.server, list: args.list };
     let imported = import_openapi(&text, &options).map_err(|error| wrong(error.to_string()))?;
-    stream::print(&imported.toml);
+    stream::print_part(&imported.toml);
     if !options.list {
         let all = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
         let off = imported.off;

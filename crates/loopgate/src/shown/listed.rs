@@ -1,30 +1,100 @@
 //! Runs of a journal as lines.
 
+use std::time::SystemTime;
+
+use anstyle::{AnsiColor, Style};
 use loop_core::StopReason;
+use loop_core::types::PicoUsd;
 use loop_inspect::listed::{ListedRun, ListedTotals};
+use loop_runtime::journal::unix_ms;
 use loop_runtime::report::counted;
 
 use super::outcome::cost;
-use crate::output::{count, cut, grouped, row, time};
+use super::status::dollars;
+use crate::output::{
+    Line, columns, count, cut, grouped, row, screen::columns_of, screen::fit, screen::in_locale, time,
+};
 
-/// A run in a line.
-pub(crate) fn one(text: &mut String, listed: &ListedRun) {
-    let ListedRun { run, started_unix_ms, domain, item, title, entries, reason, tags, .. } = listed;
-    let (item, title) = (cut(item, MAX_ID_CHARS), cut(title, MAX_TITLE_CHARS));
-    let time = time(*started_unix_ms);
-    let head = format!("{run}  {time}  {domain:<12} {item:<10}");
-    if let Some(trouble) = &listed.trouble {
-        return row(text, &format!("{head} damaged: {trouble}"));
-    }
-    let stop =
-        reason.clone().unwrap_or_else(|| format!("{}, {}", listed.state.name(), counted(*entries, "entry")));
+/// A run in a line for programs, with tabs between its fields: the id, when it began, how it stopped, its item and title,
+/// what it cost, how long it took, and its domain.
+pub(crate) fn one(text: &mut String, run: &ListedRun, elapsed_ms: Option<u64>) {
+    row(text, &cells(run, elapsed_ms, time(run.started_unix_ms)).join("\t"));
+}
+
+/// A run in fields. `elapsed_ms` is how long it took, `when` how its beginning is shown.
+fn cells(run: &ListedRun, elapsed_ms: Option<u64>, when: String) -> [String; 7] {
+    let entries = || format!("{}, {}", run.state.name(), counted(run.entries, "entry"));
+    let stop = run.reason.clone().unwrap_or_else(entries);
     // A class that the reason alone does not say, for example of a run whose effect is in doubt.
     let own = StopReason::all().iter().find(|own| own.name() == stop).map(|own| own.class().name());
-    let class = listed.class.as_deref().filter(|class| Some(*class) != own);
+    let class = run.class.as_deref().filter(|class| Some(*class) != own);
     let stop = class.map_or_else(|| stop.clone(), |class| format!("{stop} ({class})"));
-    let tags: String = tags.iter().map(|tag| format!(" #{}", cut(tag, MAX_ID_CHARS))).collect();
-    let imported = if listed.imported { " (imported)" } else { "" };
-    row(text, &format!("{head} {stop:<20} {title}{tags}{imported}"));
+    let stop = run.trouble.as_ref().map_or(stop, |trouble| format!("damaged: {trouble}"));
+    let tags: String = run.tags.iter().map(|tag| format!(" #{}", cut(tag, MAX_ID_CHARS))).collect();
+    let imported = if run.imported { " (imported)" } else { "" };
+    let (id, title) = (cut(&run.item, MAX_ID_CHARS), cut(&run.title, MAX_TITLE_CHARS));
+    let is_known = run.cost.unpriced_calls == 0;
+    let cost = if is_known { dollars(PicoUsd(run.cost.pico_usd)) } else { "unknown".to_owned() };
+    [
+        run.run.clone(),
+        when,
+        cut(&stop, MAX_TITLE_CHARS),
+        format!("{id} {title}{tags}{imported}"),
+        cost,
+        elapsed_ms.map_or_else(|| "-".to_owned(), span),
+        cut(&run.domain, MAX_ID_CHARS),
+    ]
+}
+
+const TITLES: [&str; 7] = ["RUN", "AGE", "REASON", "ITEM", "COST", "TIME", "DOMAIN"];
+
+/// Runs in a table for people, of at most so many columns. The item, the domain and the reason are shortened, in this order,
+/// and the id never: it is first.
+pub(crate) fn table(runs: &[(ListedRun, Option<u64>)], width: usize) -> Vec<Line> {
+    let now = unix_ms(SystemTime::now());
+    let ago = |run: &ListedRun| format!("{} ago", span(now.saturating_sub(run.started_unix_ms)));
+    let rows = runs.iter().map(|(run, elapsed)| cells(run, *elapsed, ago(run)));
+    let mut rows: Vec<_> = std::iter::once(TITLES.map(str::to_owned)).chain(rows).collect();
+    let all = columns(&rows, " ").lines().map(columns_of).max().unwrap_or_default();
+    let mut excess = (all + 2).saturating_sub(width);
+    for at in [3, 6, 2] {
+        let mut cells: Vec<&mut String> = rows.iter_mut().filter_map(|row| row.get_mut(at)).collect();
+        let widest = cells.iter().map(|cell| columns_of(cell)).max().unwrap_or_default();
+        let kept = widest.saturating_sub(excess).max(widest.min(LEAST));
+        excess = excess.saturating_sub(widest - kept);
+        cells.iter_mut().for_each(|cell| **cell = fit(cell, kept));
+    }
+    let signs = std::iter::once((" ", Style::new())).chain(runs.iter().map(|(run, _)| sign(run)));
+    let shown = columns(&rows, " ");
+    let line = |(line, (sign, style)): (&str, (&str, Style))| {
+        Line::new().styled(style, in_locale(sign)).plain(" ").plain(fit(line, width.saturating_sub(2)))
+    };
+    shown.lines().zip(signs).map(line).collect()
+}
+
+/// To how many columns a field is shortened at most.
+const LEAST: usize = 6;
+
+/// A sign of how a run ended or what it does, with its colour.
+fn sign(run: &ListedRun) -> (&'static str, Style) {
+    let (sign, color) = match run.outcome() {
+        "answered" => ("✓", AnsiColor::Green),
+        "refused" | "failed" | "damaged" | "in_doubt" => ("✗", AnsiColor::Red),
+        "waiting" | "needs_human" => ("?", AnsiColor::Magenta),
+        "running" => ("●", AnsiColor::Cyan),
+        _ => ("-", AnsiColor::Yellow),
+    };
+    (sign, color.on_default())
+}
+
+/// A span of time in its largest unit.
+fn span(ms: u64) -> String {
+    match ms / 1_000 {
+        seconds @ 0..60 => format!("{seconds}s"),
+        seconds @ 60..3_600 => format!("{}m", seconds / 60),
+        seconds @ 3_600..172_800 => format!("{}h", seconds / 3_600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
 }
 
 /// Runs together, in a line.
@@ -43,3 +113,15 @@ const MAX_ID_CHARS: usize = 60;
 
 /// How much of its title is listed, in characters.
 const MAX_TITLE_CHARS: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_short() {
+        let minute = 60_000;
+        let all = [400, minute, 130 * minute, 72 * 60 * minute].map(span);
+        assert_eq!(all, ["0s", "1m", "2h", "3d"]);
+    }
+}

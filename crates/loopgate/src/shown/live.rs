@@ -9,7 +9,8 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use loop_core::gate::{JudgedAction, TierCause};
 use loop_core::reply::{LiveText, Merge, Reply};
-use loop_core::run::{CheckResult, Decision, EagerRead, SelectedBy};
+use loop_core::run::{CheckResult, Decision, EagerRead, Phase, SelectedBy};
+use loop_core::spec::Setting;
 use loop_core::types::{Action, CommandKey, Millis, Slot, Status, Tier};
 use loop_core::{EventKind, Note, Run, RunSpec, Verdict};
 use loop_runtime::report::check_in_words;
@@ -24,8 +25,8 @@ use super::status::Waits;
 use super::{calls, status};
 use crate::args::Progress;
 use crate::output::{
-    Line, cut, harmless, screen, screen::in_locale, screen::last_rows, stream, stream::note,
-    stream::note_part,
+    Line, cut, harmless, screen, screen::in_locale, stream, stream::note, stream::note_part, wrap::Wrap,
+    wrap::last_rows,
 };
 
 /// How often the status is looked at: its seconds change once in a second.
@@ -36,6 +37,9 @@ const FRAME: Duration = Duration::from_millis(50);
 const MAX_ROWS: usize = 6;
 /// How many bytes of it are kept for that.
 const MAX_STREAMED: usize = 8 << 10;
+
+/// From which share of a limit on, in percent, it is said that the limit is near.
+const NEAR: u64 = 70;
 
 /// How many characters of what a model says before its calls are shown.
 const MAX_SAID: usize = 300;
@@ -84,10 +88,14 @@ pub(crate) struct Live {
     text: LiveText,
     /// What was streamed of the reply that is being received, as far as it is drawn.
     streamed: String,
+    /// The answer of a chat as it is wrapped, while it is received.
+    answer: Option<Wrap>,
     /// Whether the last piece of streamed text ended its line.
     at_line_start: bool,
     /// Whether no recorded entry was left out.
     is_whole: bool,
+    /// Whether it was shown that a limit is near.
+    is_near_limit: bool,
     /// When the status is shown next.
     due: Instant,
 }
@@ -112,8 +120,10 @@ impl Live {
             waits: Waits::default(),
             text: LiveText::default(),
             streamed: String::new(),
+            answer: None,
             at_line_start: true,
             is_whole: true,
+            is_near_limit: false,
             due: Instant::now() + mode.every(),
         }
     }
@@ -132,6 +142,13 @@ impl Live {
     /// The run as far as it was shown.
     pub(crate) fn run(&self) -> Option<&Run> {
         self.run.as_ref()
+    }
+
+    /// Prints a piece of the answer of a chat, wrapped at words where a person reads it.
+    pub(crate) fn print_answer(&mut self, piece: &str) {
+        let columns = screen::width(screen::Output::Stdout);
+        let answer = self.answer.get_or_insert_with(|| Wrap::new(columns));
+        stream::print_part(&answer.push(&harmless(piece)));
     }
 
     /// A piece of the answer of a chat. Whether it begins a line.
@@ -264,6 +281,29 @@ impl Live {
             None if !self.is_whole => {}
             None => self.run = Run::open(&entry.event, Arc::clone(&self.spec)).ok().map(|(run, _)| run),
         }
+        self.near_limit();
+    }
+
+    /// Says once that a limit is near, while there is still something to do.
+    fn near_limit(&mut self) {
+        let Some(run) = self.run.as_ref().filter(|_| !self.is_near_limit && !self.is_chat) else { return };
+        let (totals, limits) = (run.totals(), &run.spec().limits);
+        let percent = |used: u64, limit: u64| used.saturating_mul(100).checked_div(limit).unwrap_or_default();
+        let shares = [
+            (percent(totals.passes.into(), limits.passes.into()), Setting::Passes),
+            (percent(totals.cost.known.0, limits.cost.map_or(0, |cost| cost.0)), Setting::Cost),
+            (percent(totals.usage.total(), limits.tokens.unwrap_or_default()), Setting::Tokens),
+            (percent(totals.model_calls.into(), limits.model_calls.into()), Setting::ModelCalls),
+            (percent(totals.tool_calls.into(), limits.tool_calls.into()), Setting::ToolCalls),
+            (percent(run.elapsed_ms(), limits.wall_ms), Setting::WallMs),
+        ];
+        let nearest = shares.into_iter().max_by_key(|(percent, _)| *percent);
+        let works = matches!(run.phase(), Phase::Calling { .. } | Phase::Running { .. });
+        if let Some((percent @ NEAR.., setting)) = nearest.filter(|_| works) {
+            let line = format!("limits:  {percent} % of {setting} is used: {}", spend(run));
+            self.is_near_limit = true;
+            self.say(Line::new().styled(ODD, line));
+        }
     }
 
     fn recorded(&mut self, entry: &Entry) {
@@ -285,7 +325,10 @@ impl Live {
     pub(crate) fn end_line(&mut self) {
         match std::mem::replace(&mut self.at_line_start, true) {
             true => {}
-            false if self.is_chat => stream::print("\n"),
+            false if self.is_chat => {
+                self.print_answer("\n");
+                self.answer = None;
+            }
             false => note(""),
         }
     }

@@ -187,7 +187,7 @@ pub(crate) fn person_lines(people: &PeopleReport) -> Vec<String> {
 }
 
 /// That an action was approved, and by whom as far as it is known.
-fn approved_by(approvers: &[ApproverReport]) -> String {
+pub(crate) fn approved_by(approvers: &[ApproverReport]) -> String {
     let one = |by: &ApproverReport| {
         let (account, user) = (by.account.as_str().into(), by.user.as_str().into());
         Approver { account, user, claim: by.unverified_claim.as_deref().map(Into::into) }.to_string()

@@ -292,7 +292,7 @@ fn reserved(run: &Run) -> String {
 }
 
 /// Dollars to four places, rounded up: what costs something never shows as nothing.
-fn dollars(amount: PicoUsd) -> String {
+pub(crate) fn dollars(amount: PicoUsd) -> String {
     let parts = amount.0.div_ceil(100_000_000);
     format!("${}.{:04}", parts / 10_000, parts % 10_000)
 }

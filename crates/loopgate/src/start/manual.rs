@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap_complete::env::Shells;
 use clap_mangen::Man;
 
 use crate::output::{Failure, stream};
@@ -26,9 +27,15 @@ pub(crate) struct ManArgs {
     pub(crate) out: Option<PathBuf>,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs, mut command: clap::Command) -> Result<ExitCode, Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command, "loopgate", &mut script);
+/// What completes a command line where a shell asks for it, which its script does with this variable.
+pub(crate) const COMPLETE: &str = "LOOPGATE_COMPLETE";
+
+/// Prints the script of a shell, which asks this program: for commands, options, runs, domains and tiers.
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
+    let (shells, mut script) = (Shells::builtins(), Vec::new());
+    if let Some(shell) = shells.completer(&args.shell.to_string()) {
+        shell.write_registration(COMPLETE, "loopgate", "loopgate", "loopgate", &mut script)?;
+    }
     print(script)
 }
 
@@ -47,7 +54,7 @@ pub(crate) fn man(args: &ManArgs, command: clap::Command) -> Result<ExitCode, Fa
 
 fn print(text: Vec<u8>) -> Result<ExitCode, Failure> {
     let text = String::from_utf8(text);
-    stream::print(&text.map_err(|error| Failure::new(format!("not a text: {error}")))?);
+    stream::print_part(&text.map_err(|error| Failure::new(format!("not a text: {error}")))?);
     Ok(ExitCode::SUCCESS)
 }
 

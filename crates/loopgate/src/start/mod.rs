@@ -2,6 +2,7 @@
 
 mod chat;
 mod doctor;
+mod help;
 mod init;
 mod manual;
 mod many;
@@ -13,8 +14,9 @@ mod selection;
 
 pub(crate) use chat::{ChatArgs, chat};
 pub(crate) use doctor::{DoctorArgs, doctor};
+pub(crate) use help::{topics, unknown};
 pub(crate) use init::{InitArgs, init};
-pub(crate) use manual::{CompletionsArgs, ManArgs, completions, man};
+pub(crate) use manual::{COMPLETE, CompletionsArgs, ManArgs, completions, man};
 pub(crate) use many::many;
 pub(crate) use resume::{ResumeArgs, resume};
 pub(crate) use run::run;

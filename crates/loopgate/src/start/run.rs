@@ -1,9 +1,12 @@
 //! `loopgate run`: a work item in; a document, an answer or a value, a reason and a cost out.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use loop_core::types::Tier;
+use loop_core::{RunSpec, WorkItem};
 use loop_inspect::Forecast;
 use loop_runtime::journal::Journal;
 
@@ -29,11 +32,18 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let prepared = on_journal(prepared, &domain, &journal, /*batch*/ None);
     let prepared = prepared.with_origin(origin).leave_when_waiting();
     let spec = Arc::clone(prepared.spec());
-    let forecast = Forecast::new(&spec, &domain.prompts, &item);
     let mut signals = Signals::new()?;
     let key = args.request.key()?;
     let request = attach::request(&prepared, item, key, args.progress, &mut signals).await?;
-    stream::note(format!("limits:  {forecast}"));
+    if let Request::Drive(handle) = &request {
+        stream::note(format!("starts:  {}", starts(&spec, &handle.started().item, journal.path())));
+        if args.verbose {
+            stream::note(format!(
+                "limits:  {}",
+                Forecast::new(&spec, &domain.prompts, &handle.started().item)
+            ));
+        }
+    }
     let id = match &request {
         Request::Drive(handle) => handle.id().clone(),
         Request::Ended(ended) => ended.started.run.clone(),
@@ -58,4 +68,13 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     }
     signals.unless_received(async { places::finish_recording(&domain, args.record.as_deref()) }).await;
     Ok(code)
+}
+
+/// What a run does, in a line: its item, its domain, the models, where it is journaled.
+fn starts(spec: &RunSpec, item: &WorkItem, journal: &Path) -> String {
+    let name = |tier| format!("{}/{}", spec.model(tier).provider, spec.model(tier).model);
+    let tiers = [Tier::Base, Tier::Selector, Tier::Escalated, Tier::Fallback];
+    let models = BTreeSet::from(tiers.map(name)).into_iter().collect::<Vec<_>>().join(", ");
+    let (kind, id, domain) = (&item.kind, &item.id, &spec.domain);
+    format!("{kind} {id} of {domain} with {models}; journal {}", journal.display())
 }

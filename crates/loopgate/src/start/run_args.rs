@@ -68,6 +68,9 @@ pub(crate) struct RunArgs {
     /// Record every exchange with a model to this file; the provider `recorded` plays it back
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+    /// Say first what the run may use, and which limit can bind first; without it a limit is named once 70 % of it is used
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
     /// Say on standard error why each tool was called before the first pass, or was not
     #[arg(long)]
     pub(crate) explain_picks: bool,

@@ -36,11 +36,9 @@ impl View {
         self.live.show(event);
         match event {
             RunEvent::Text { key, text, .. } if matches!(key.slot, Slot::Main | Slot::Final) => {
-                if self.live.answers() {
-                    stream::print(LABEL);
-                }
+                let label = if self.live.answers() { LABEL } else { "" };
                 self.stated.push_str(text);
-                stream::print(text);
+                self.live.print_answer(&format!("{label}{text}"));
             }
             RunEvent::Recorded(entry) if matches!(entry.event.kind, EventKind::CallStarted { .. }) => {
                 self.stated.clear();

@@ -16,7 +16,7 @@ const MAX_REASON: usize = 48;
 pub(super) fn table(lines: &[BatchLine], is_cut: bool) -> String {
     let mut rows = vec![["item", "outcome", "reason", "passes", "cost", "run"].map(str::to_owned)];
     rows.extend(lines.iter().map(|line| row(line, is_cut)));
-    columns(&rows)
+    columns(&rows, "  ")
 }
 
 fn row(line: &BatchLine, is_cut: bool) -> [String; 6] {

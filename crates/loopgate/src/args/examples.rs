@@ -1,0 +1,96 @@
+//! Examples in the help of each command, from `examples.txt`: a line with the command, then its examples.
+
+use clap::Command;
+
+const EXAMPLES: &str = include_str!("examples.txt");
+
+/// The examples of a command, by its names behind that of the program.
+fn of(command: &str) -> Option<&'static str> {
+    let mut parts = EXAMPLES.split("\n\n").filter_map(|part| part.trim().split_once('\n'));
+    parts.find_map(|(name, examples)| (name == command).then_some(examples))
+}
+
+/// The command line with examples in front of what follows the options in the help of each command below. `path` has the
+/// names before that of the command.
+pub(crate) fn with_examples(command: Command, path: &str) -> Command {
+    let path = format!("{path} {}", command.get_name()).trim().to_owned();
+    let command = command.mut_subcommands(|command| with_examples(command, &path));
+    let Some(examples) = of(path.trim_start_matches("loopgate ")) else { return command };
+    let title = *command.get_styles().get_header();
+    let after = command.get_after_help().map_or_else(String::new, |after| format!("\n\n{}", after.ansi()));
+    let examples = examples.replace('\n', "\n  ");
+    command.after_help(format!("{title}Examples:{title:#}\n  {examples}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::Args;
+    use crate::args::behind_the_command;
+
+    /// The words of an example as a shell reads them, up to where its output goes.
+    fn words(example: &str) -> Vec<String> {
+        let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
+        for c in example.chars() {
+            match c {
+                '\'' => (quoted, word) = (!quoted, Some(word.unwrap_or_default())),
+                ' ' if !quoted => words.extend(word.take()),
+                c => word.get_or_insert_default().push(c),
+            }
+        }
+        words.extend(word);
+        let end = words.iter().position(|word| matches!(&**word, ">" | ">>" | "|" | "<"));
+        words.truncate(end.unwrap_or(words.len()));
+        words
+    }
+
+    /// Every command that does something itself, by its names.
+    fn leaves(command: &Command, path: &str, all: &mut Vec<String>) {
+        for below in command.get_subcommands() {
+            let path = format!("{path} {}", below.get_name()).trim().to_owned();
+            if !below.is_subcommand_required_set() && below.get_name() != "help" {
+                all.push(path.clone());
+            }
+            leaves(below, &path, all);
+        }
+    }
+
+    #[test]
+    fn each_command_has_two_examples_and_each_is_read_by_it() {
+        let mut all = Vec::new();
+        leaves(&Args::grouped(), "", &mut all);
+        assert!(all.len() > 50, "{all:?}");
+        let mut wrong = Vec::new();
+        for command in &all {
+            let examples: Vec<&str> = of(command).unwrap_or_default().lines().collect();
+            if examples.len() < 2 {
+                wrong.push(format!("{command}: {} examples", examples.len()));
+            }
+            for example in examples {
+                let program = Args::grouped();
+                let line = words(example).into_iter().map(Into::into);
+                let line = behind_the_command(&program, line);
+                match program.try_get_matches_from(line) {
+                    Ok(found) => {
+                        let (mut found, mut names) = (found, Vec::new());
+                        while let Some((name, below)) = found.remove_subcommand() {
+                            names.push(name);
+                            found = below;
+                        }
+                        if names.join(" ") != **command {
+                            wrong.push(format!("{command}: `{example}` is of `{}`", names.join(" ")));
+                        }
+                    }
+                    Err(error) => wrong.push(format!("{command}: `{example}`: {error}")),
+                }
+            }
+        }
+        let known = |part: &str| all.iter().any(|name| part.trim_start().lines().next() == Some(name));
+        wrong.extend(
+            EXAMPLES.split("\n\n").filter(|part| !known(part)).map(|part| format!("no command: {part}")),
+        );
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+}

@@ -1,0 +1,80 @@
+//! `loopgate show RUN E3`, `--evidence` and `--effects`: what tools returned, and what was to change something.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use loop_core::gate::JudgedAction;
+use loop_core::types::{Evidence, EvidenceId};
+use loop_core::{EventKind, Run};
+use loop_runtime::journal::Recorded;
+use loop_runtime::people::PeopleReport;
+use loop_runtime::tools::markdown_of;
+use serde_json::{Value, json};
+
+use crate::output::{Failure, escaped, time};
+use crate::shown::{approved_by, decided};
+
+/// The work item, `E0`, and what each call returned; or the one of them that is named.
+pub(super) fn evidence(state: &Run, recorded: &Recorded, id: Option<&str>) -> Result<Vec<Value>, Failure> {
+    let (started, is_untrusted) = (state.started(), state.spec().gate.item_untrusted);
+    let (at, item) = (started.unix_ms, &started.item.full);
+    let item = json!({ "id": "E0", "tool": "the work item", "unix_ms": at, "untrusted": is_untrusted, "text": item });
+    let evidence = state.evidence().iter().map(|evidence| {
+        let Evidence { id, key: of, pass, tool, parameters, observation, .. } = evidence;
+        let returned = |kind: &EventKind| matches!(kind, EventKind::ToolFinished { key, .. } if key == of);
+        let entry = recorded.entries.iter().rev().find(|entry| returned(&entry.event.kind));
+        let data = serde_json::from_str::<Value>(&observation.data);
+        let policy = state.spec().tool(tool).map(|tool| &tool.policy);
+        json!({
+            "id": id.to_string(), "tool": tool, "pass": pass, "parameters": parameters.value().ok(),
+            "unix_ms": entry.map(|entry| started.unix_ms_at(entry.event.at)),
+            "untrusted": policy.is_some_and(|policy| policy.returns_untrusted),
+            "status": observation.status.name(), "summary": observation.summary,
+            "text": markdown_of(observation), "data": data.ok(),
+        })
+    });
+    let is_named = |it: &Value| id.is_none_or(|id| it["id"] == id.to_uppercase());
+    let named: Vec<Value> = std::iter::once(item).chain(evidence).filter(is_named).collect();
+    let last = state.evidence().last().map_or(EvidenceId::ITEM, |last| last.id);
+    let none = format!("no evidence {} in run {}; it has E0 to {last}", id.unwrap_or_default(), started.run);
+    if named.is_empty() { Err(Failure::new(none)) } else { Ok(named) }
+}
+
+/// Each requested effect: its tool and where that connects, the arguments, what became of it, who approved it.
+pub(super) fn effects(state: &Run, recorded: &Recorded) -> Vec<Value> {
+    let people = PeopleReport::of(recorded);
+    let effect = |judged: &Arc<JudgedAction>| {
+        let ended = state.effect_of(judged);
+        let tool = state.spec().tool(judged.tool_name()).filter(|_| !ended.is_none())?;
+        let requested = people.of_action(&judged.key);
+        let approvers = requested.map_or(&[][..], |requested| requested.approvers.as_slice());
+        let why = if approvers.is_empty() { decided(state, judged, &people) } else { approved_by(approvers) };
+        Some(json!({
+            "action": judged.key, "tool": tool.name, "effect": tool.effect.name(),
+            "target": loop_tools::connects_to(&recorded.manifest, &tool.name),
+            "parameters": judged.parameters.value().ok(), "evidence": judged.evidence.map(|id| id.to_string()),
+            // One effect is counted, so this is its state.
+            "state": ended.to_string().trim_start_matches("1 "),
+            "decided": why, "unix_ms": requested.and_then(|requested| requested.answered_unix_ms),
+        }))
+    };
+    state.actions().iter().filter_map(effect).collect()
+}
+
+/// Reports for people: a line for each value, then the text. What cannot be seen is written as its number.
+pub(super) fn in_words(reports: &[Value]) -> String {
+    let mut text = if reports.is_empty() { "none\n".to_owned() } else { String::new() };
+    for (name, value) in reports.iter().filter_map(Value::as_object).flatten() {
+        let value = match (name.as_str(), value) {
+            ("data", _) | (_, Value::Null) => continue,
+            // Behind a mark, so that no line of it passes for one of ours.
+            ("text", Value::String(value)) => format!("\n  | {}\n", value.trim_end().replace('\n', "\n  | ")),
+            ("unix_ms", value) => format!(" {} UTC", time(value.as_u64().unwrap_or_default())),
+            (_, Value::String(value)) => format!(" {}", value.replace('\n', " ")),
+            (_, value) => format!(" {value}"),
+        };
+        let name = if name == "unix_ms" { "when" } else { name };
+        _ = writeln!(text, "{name}:{}", escaped(&value));
+    }
+    text
+}

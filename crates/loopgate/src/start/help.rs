@@ -1,0 +1,38 @@
+//! Topics of `loopgate help`: the stop reasons, the environment, and what a domain folder has.
+
+use clap::Command;
+use clap::error::ErrorKind;
+use loop_core::StopReason;
+use loop_core::types::edits;
+
+use crate::output::cut;
+
+/// The command line for `loopgate help TOPIC`: each topic is a command there, with the topic as its help.
+pub(crate) fn topics(program: Command) -> Command {
+    let topic = |name: &'static str, about: String| {
+        let command = Command::new(name).hide(true).disable_help_flag(true);
+        command.about(about.replace("{docs}", DOCS)).help_template("{about}")
+    };
+    let reason = |reason: &'static StopReason| {
+        let (name, class, about) = (reason.name(), reason.class(), reason.about());
+        let head = format!("{name} (class {}, exit code {})", class.name(), class.exit_code());
+        let more = format!("One run:     loopgate why RUN\nAll reasons: {{docs}}/stop-reasons.md#{name}");
+        topic(name, format!("{head}\n\n{about}\n\n{more}"))
+    };
+    let environment = topic("environment", include_str!("help_environment.txt").to_owned());
+    let domain = include_str!("help_domain.txt").replace("{docs}", DOCS);
+    let program = program.subcommands(StopReason::all().iter().map(reason)).subcommand(environment);
+    program.mut_subcommand("domain", |command| command.after_help(domain))
+}
+
+/// That there is no such topic, in a line with the nearest one. `program` has the topics.
+pub(crate) fn unknown(program: &Command) -> clap::Error {
+    let words: Vec<_> = std::env::args_os().skip(2).map(|word| word.to_string_lossy().into_owned()).collect();
+    let wanted = cut(&words.join(" "), 60);
+    let near = program.get_subcommands().map(Command::get_name).min_by_key(|name| edits(&wanted, name));
+    let line = format!("there is no topic `{wanted}`; the nearest is `{}`\n", near.unwrap_or_default());
+    clap::Error::raw(ErrorKind::InvalidSubcommand, line)
+}
+
+/// Where the reference is.
+const DOCS: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/reference");
