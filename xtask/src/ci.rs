@@ -9,7 +9,7 @@ use xshell::{Shell, cmd};
 
 use crate::test::FEATURES;
 use crate::workspace::{self, Failure};
-use crate::{bench, browser, explore, features, layers, requirements, servers, test, tidy};
+use crate::{bench, browser, explore, features, layers, release, requirements, servers, test, tidy};
 
 /// All checks; the tests among them, unless they have just been `tested`.
 pub(crate) fn run(tested: bool) -> Result<(), Failure> {
@@ -46,6 +46,9 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
             done.push(step);
         }
     }
+    done.push(step("release", || {
+        release::run(None, Some(&workspace::root().join(AS_TESTED)), None, /*checked*/ true)
+    }));
     done.push(step("explore", || explore::run(false, false, programs.as_ref())));
     done.push(step("bench check", || printed(joined(counting)?)));
     done.push(step("features", features::run));
