@@ -14,7 +14,7 @@ use crate::workspace::{self, Failure};
 
 /// What a release is built with.
 const FEATURES: &str = "http,command,files,postgres,mcp,mcp-server,server,otel";
-/// Where packages are put together.
+/// Where packages are put together, and installed to be checked: a folder for each target.
 const WORK: &str = "target/release-work";
 /// Where the texts of packages are.
 const TEXTS: &str = "xtask/release";
@@ -139,12 +139,23 @@ impl Release {
         let package = packages.find(|it| it.get("name").is_some_and(|name| name == "loopgate"));
         let package = package.ok_or_else(|| unreadable("the package loopgate of cargo metadata"))?.clone();
         let version = package.get("version").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let work = workspace::root().join(WORK);
+        let work = workspace::root().join(WORK).join(&target);
         shell.remove_path(&work)?;
         shell.create_dir(&out)?;
         let staged = work.join(format!("loopgate-v{version}-{target}"));
         let level = if is_given { 1 } else { 9 };
-        Ok(Self { platform, target, version, package, staged, work, out, level, made: vec![], missing: vec![] })
+        Ok(Self {
+            platform,
+            target,
+            version,
+            package,
+            staged,
+            work,
+            out,
+            level,
+            made: vec![],
+            missing: vec![],
+        })
     }
 
     fn text(&self, field: &str) -> &str {
@@ -198,7 +209,9 @@ impl Release {
         let file = self.out.join(format!("{name}.tgz"));
         let owner: &[&str] = if cfg!(target_os = "linux") { &["--owner=0", "--group=0"] } else { &[] };
         let gzip = format!("gzip -{}", self.level);
-        cmd!(shell, "tar -cf {file} --use-compress-program {gzip} {owner...} -C {work} {name}").quiet().run()?;
+        cmd!(shell, "tar -cf {file} --use-compress-program {gzip} {owner...} -C {work} {name}")
+            .quiet()
+            .run()?;
         self.made.push(format!("{name}.tgz"));
         Ok(())
     }
@@ -247,7 +260,10 @@ impl Release {
         let name = format!("loopgate_{version}_{architecture}.deb");
         let file = self.out.join(&name);
         let level = self.level.to_string();
-        cmd!(shell, "dpkg-deb --root-owner-group -Zgzip -z{level} --build {root} {file}").quiet().ignore_stdout().run()?;
+        cmd!(shell, "dpkg-deb --root-owner-group -Zgzip -z{level} --build {root} {file}")
+            .quiet()
+            .ignore_stdout()
+            .run()?;
         self.made.push(name);
         Ok(())
     }
@@ -329,7 +345,10 @@ impl Release {
             place(shell, Path::new("crates/loopgate/README.md"), &folder.join("README.md"))?;
             shell.write_file(folder.join("package.json"), format!("{package:#}\n"))?;
             let out = &self.out;
-            cmd!(shell, "npm pack --silent --pack-destination {out} {folder}").quiet().ignore_stdout().run()?;
+            cmd!(shell, "npm pack --silent --pack-destination {out} {folder}")
+                .quiet()
+                .ignore_stdout()
+                .run()?;
             self.made.push(format!("{stem}-{}.tgz", self.version));
         }
         Ok(())
@@ -377,7 +396,8 @@ impl Release {
         place(shell, &self.program(), &image.join(self.platform.debian).join("loopgate"))?;
         place(shell, authorities, &image.join("ca-certificates.crt"))?;
         place(shell, &Path::new(TEXTS).join("Containerfile"), &image.join("Containerfile"))?;
-        shell.write_file(image.join("state/README"), "The journal of Loopgate's runs is in this folder.\n")?;
+        shell
+            .write_file(image.join("state/README"), "The journal of Loopgate's runs is in this folder.\n")?;
         println!("image/Containerfile");
         Ok(())
     }

@@ -9,12 +9,8 @@ use super::{Release, SUMS};
 use crate::servers;
 use crate::workspace::{self, Failure};
 
-/// Where the packages are installed.
-const ROOTS: &str = "target/release-check";
-
 pub(super) fn run(shell: &Shell, release: &Release) -> Result<(), Failure> {
-    let roots = workspace::root().join(ROOTS);
-    shell.remove_path(&roots)?;
+    let roots = release.work.join("check");
     checksums(shell, release)?;
     let root = |kind: &str| -> Result<PathBuf, Failure> { Ok(shell.create_dir(roots.join(kind))?) };
     let file = |end: &str| {
@@ -40,7 +36,9 @@ pub(super) fn run(shell: &Shell, release: &Release) -> Result<(), Failure> {
     }
     if let Some(wheel) = file(".whl") {
         let (root, python) = (root("wheel")?, servers::pip(shell)?);
-        cmd!(shell, "{python} -m pip install --quiet --no-index --no-deps --target {root} {wheel}").quiet().run()?;
+        cmd!(shell, "{python} -m pip install --quiet --no-index --no-deps --target {root} {wheel}")
+            .quiet()
+            .run()?;
         first_commands(shell, release, "wheel", &root.join("bin/loopgate"))?;
     }
     let all = format!("/loopgate-{}.tgz", release.version);
@@ -50,7 +48,9 @@ pub(super) fn run(shell: &Shell, release: &Release) -> Result<(), Failure> {
         let own = release.out.join(format!("loopgate-{system}-{processor}-{}.tgz", release.version));
         let all = release.out.join(all);
         // Nothing is asked of the registry: the packages of other platforms are optional.
-        cmd!(shell, "npm install --silent --offline --no-audit --no-fund --prefix {root} {own} {all}").quiet().run()?;
+        cmd!(shell, "npm install --silent --offline --no-audit --no-fund --prefix {root} {own} {all}")
+            .quiet()
+            .run()?;
         first_commands(shell, release, "npm", &root.join("node_modules/.bin/loopgate"))?;
     }
     if let Some(bill) = file(".cdx.json") {
@@ -105,15 +105,18 @@ fn expect_binstall(release: &Release, unpacked: &Path) -> Result<(), Failure> {
 
 /// What the README begins with, for a user who has nothing but the program.
 fn first_commands(shell: &Shell, release: &Release, kind: &str, program: &Path) -> Result<(), Failure> {
-    let home = workspace::root().join(ROOTS).join(format!("{kind}-home"));
+    let home = release.work.join("check").join(format!("{kind}-home"));
     shell.create_dir(&home)?;
     let _there = shell.push_dir(&home);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let own = |command: xshell::Cmd<'_>| -> Result<String, Failure> {
-        let ended = command.env_clear().env("PATH", &path).env("HOME", &home).quiet().ignore_status().output()?;
+        let ended =
+            command.env_clear().env("PATH", &path).env("HOME", &home).quiet().ignore_status().output()?;
         match ended.status.success() {
             true => Ok(String::from_utf8_lossy(&ended.stdout).trim_end().to_owned()),
-            false => Err(Failure::Check(format!("release: {kind}: {}", String::from_utf8_lossy(&ended.stderr)))),
+            false => {
+                Err(Failure::Check(format!("release: {kind}: {}", String::from_utf8_lossy(&ended.stderr))))
+            }
         }
     };
     let version = own(cmd!(shell, "{program} --version"))?;
@@ -126,7 +129,9 @@ fn first_commands(shell: &Shell, release: &Release, kind: &str, program: &Path) 
     let item = items.first().ok_or_else(|| Failure::Check("release: `init` made no item".to_owned()))?;
     let document = own(cmd!(shell, "{program} run my-desk {item}"))?;
     if !document.contains("\n## ") {
-        return Err(Failure::Check(format!("release: {kind}: `loopgate run` printed no document: {document}")));
+        return Err(Failure::Check(format!(
+            "release: {kind}: `loopgate run` printed no document: {document}"
+        )));
     }
     println!("release: {kind}: {version} made a domain and ran it");
     Ok(())
