@@ -92,7 +92,15 @@ pub(crate) fn run(
     let shell = Shell::new()?;
     let here = shell.current_dir();
     shell.change_dir(workspace::root());
-    let out = out.map_or_else(|| workspace::root().join("target/release-files"), |out| here.join(out));
+    let out = match out {
+        Some(out) => here.join(out),
+        None => {
+            // Only what this run makes is in it. A folder of the user may have other files.
+            let out = workspace::root().join("target/release-files");
+            shell.remove_path(&out)?;
+            out
+        }
+    };
     let mut release = Release::new(&shell, target, binary.is_some(), out)?;
     let program = match binary {
         Some(binary) => here.join(binary),
