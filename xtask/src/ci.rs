@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use xshell::{Shell, cmd};
 
+use crate::flags::Release;
 use crate::test::FEATURES;
 use crate::workspace::{self, Failure};
 use crate::{bench, browser, explore, features, layers, release, requirements, servers, test, tidy};
@@ -47,7 +48,8 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
         }
     }
     done.push(step("release", || {
-        release::run(None, Some(&workspace::root().join(AS_TESTED)), None, /*checked*/ true)
+        let binary = Some(workspace::root().join(AS_TESTED));
+        release::run(&Release { target: None, binary, out: None, check: true })
     }));
     done.push(step("explore", || explore::run(false, false, programs.as_ref())));
     done.push(step("bench check", || printed(joined(counting)?)));

@@ -64,9 +64,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Claims(flags) => claims::run(&flags.public),
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),
         XtaskCmd::Publish(flags) => publish::run(flags.dry_run, flags.quick),
-        XtaskCmd::Release(flags) => {
-            release::run(flags.target, flags.binary.as_deref(), flags.out, flags.check)
-        }
+        XtaskCmd::Release(flags) => release::run(&flags),
         XtaskCmd::Tidy(_) => tidy::run(),
         XtaskCmd::Measures(_) => measures::run(),
     }

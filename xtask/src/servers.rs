@@ -264,7 +264,7 @@ fn python_packages(
 
 /// An interpreter that has pip, which installs for the environments of all suites: each with a pip of its own would take
 /// four seconds more.
-pub(crate) fn pip(shell: &Shell) -> Result<PathBuf, Failure> {
+fn pip(shell: &Shell) -> Result<PathBuf, Failure> {
     let venv = workspace::root().join(FOLDER).join("pip");
     let (python, pip) = (venv.join("bin/python"), venv.join("bin/pip"));
     if !pip.exists() && cmd!(shell, "python3 -m venv {venv}").quiet().run().is_err() {

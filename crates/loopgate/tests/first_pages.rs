@@ -35,7 +35,8 @@ fn run(shell: &Shell, folder: &Path, script: &str) -> String {
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     let mut bash = Command::new("bash");
     bash.args(["-euo", "pipefail", "-c", script]).current_dir(folder).env("PATH", path);
-    let ended = bash.env("XDG_STATE_HOME", shell.state.path()).env("HOME", shell.state.path()).output().unwrap();
+    let ended =
+        bash.env("XDG_STATE_HOME", shell.state.path()).env("HOME", shell.state.path()).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     assert!(ended.status.success(), "{script}\n{out}{err}");
     out.into_owned()
@@ -58,7 +59,8 @@ fn the_recipes_run_in_their_order_without_a_model() {
         if needs || recipe.contains("loopgate serve") && cfg!(not(feature = "server")) {
             continue;
         }
-        printed += &run(&shell, folder.path(), &recipe.replace("127.0.0.1:8787", &format!("127.0.0.1:{port}")));
+        printed +=
+            &run(&shell, folder.path(), &recipe.replace("127.0.0.1:8787", &format!("127.0.0.1:{port}")));
     }
     assert!(recipes.len() >= 6, "{recipes:?}");
     if missing.is_empty() {
