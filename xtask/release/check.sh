@@ -7,6 +7,13 @@ trap 'echo "error: release: the check failed at line $LINENO: $BASH_COMMAND" >&2
 roots=$WORK/check
 mkdir -p "$roots"/{archive,debian,wheel,npm}
 
+expect() {
+    local file
+    for file; do
+        [ -f "$file" ] || { echo "error: release: $file is missing" >&2 && exit 1; }
+    done
+}
+
 # What the README begins with, for a user who has nothing but the program.
 first_commands() {
     local kind=$1 program=$2 home=$roots/$1-home version
@@ -24,15 +31,15 @@ first_commands() {
 (cd "$OUT" && $(command -v sha256sum || echo shasum -a 256) --check SHA256SUMS >/dev/null)
 
 tar -xzf "$OUT/$NAME.tgz" -C "$roots/archive"
-[ -f "$roots/archive/$NAME/man/loopgate.1" ] && [ -f "$roots/archive/$NAME/LICENSE-MIT" ]
+expect "$roots/archive/$NAME"/{man/loopgate.1,completions/loopgate.zsh,LICENSE-MIT}
 first_commands archive "$roots/archive/$NAME/loopgate"
 # `cargo binstall` finds the archive, and the program in it, by [package.metadata.binstall] of crates/loopgate/Cargo.toml.
-[ -f "$OUT/${BINSTALL_URL##*/}" ] && [ -f "$roots/archive/$BINSTALL_BIN" ]
+expect "$OUT/${BINSTALL_URL##*/}" "$roots/archive/$BINSTALL_BIN"
 
 if [ "$DEBIAN" != - ]; then
     dpkg-deb --extract "$OUT"/*_"$DEBIAN.deb" "$roots/debian"
     share=$roots/debian/usr/share
-    [ -f "$share/man/man1/loopgate-run.1" ] && [ -f "$share/bash-completion/completions/loopgate" ]
+    expect "$share"/{man/man1/loopgate-run.1,bash-completion/completions/loopgate,doc/loopgate/copyright}
     first_commands debian "$roots/debian/usr/bin/loopgate"
 fi
 

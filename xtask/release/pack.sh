@@ -11,7 +11,7 @@ mkdir -p "$OUT" "$staged/completions"
 # Whether a tool is here. If not, what it makes is missing.
 has() {
     command -v "$1" >/dev/null && return
-    echo "error: release: $2 is not made: $1 is not on the PATH" >&2
+    echo "error: release: $1 is not on the PATH; it makes $2" >&2
     missing=1
     return 1
 }
