@@ -85,7 +85,8 @@ pub(crate) fn run(flags: &Release) -> Result<(), Failure> {
         let folders = [("PROGRAM", &program), ("OUT", &out), ("WORK", &work)];
         cmd!(shell, "bash xtask/release/{script}.sh").envs(variables).envs(folders).quiet().run()?;
     }
-    Ok(())
+    // A gigabyte of copies, which are left where something failed.
+    Ok(shell.remove_path(&work)?)
 }
 
 /// The static target of this machine if it is installed and a program is to be built, else that of this machine.
