@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use xshell::{Shell, cmd};
 
+use crate::flags::Release;
 use crate::test::FEATURES;
 use crate::workspace::{self, Failure};
-use crate::{bench, browser, explore, features, layers, requirements, servers, test, tidy};
+use crate::{bench, browser, explore, features, layers, release, requirements, servers, test, tidy};
 
 /// All checks; the tests among them, unless they have just been `tested`.
 pub(crate) fn run(tested: bool) -> Result<(), Failure> {
@@ -46,6 +47,10 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
             done.push(step);
         }
     }
+    done.push(step("release", || {
+        let binary = Some(workspace::root().join(AS_TESTED));
+        release::run(&Release { target: None, binary, out: None, check: true })
+    }));
     done.push(step("explore", || explore::run(false, false, programs.as_ref())));
     done.push(step("bench check", || printed(joined(counting)?)));
     done.push(step("features", features::run));

@@ -84,6 +84,18 @@ xflags::xflags! {
             /// Do not build the packages
             optional --quick
         }
+        /// Make the files of a release for one platform: archive, Debian package, wheel, npm packages, folder of the image,
+        /// bill of materials and checksums.
+        cmd release {
+            /// The platform (default: this one, static where its musl target is installed)
+            optional --target target: String
+            /// Build nothing: package this program
+            optional --binary program: PathBuf
+            /// Where the files go (default: target/release-files)
+            optional --out folder: PathBuf
+            /// Install each package into an empty folder, and run its first commands
+            optional --check
+        }
         /// Check what a reviewer should not have to look at.
         cmd tidy {}
         /// Print how large the house is and how well it can be read, in numbers.

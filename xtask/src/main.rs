@@ -18,6 +18,7 @@ mod links;
 mod measures;
 mod prices;
 mod publish;
+mod release;
 mod requirements;
 mod rooms;
 mod rust_text;
@@ -63,6 +64,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Claims(flags) => claims::run(&flags.public),
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),
         XtaskCmd::Publish(flags) => publish::run(flags.dry_run, flags.quick),
+        XtaskCmd::Release(flags) => release::run(&flags),
         XtaskCmd::Tidy(_) => tidy::run(),
         XtaskCmd::Measures(_) => measures::run(),
     }

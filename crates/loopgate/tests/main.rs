@@ -19,6 +19,8 @@ mod doctor;
 mod doors;
 mod eval;
 mod explain;
+#[cfg(unix)]
+mod first_pages;
 mod fork;
 mod handbook;
 mod help;
