@@ -71,7 +71,7 @@ mod tests {
             for example in examples {
                 let program = Args::grouped();
                 let line = words(example).into_iter().map(Into::into);
-                let line = behind_the_command(&program, line);
+                let (line, _) = behind_the_command(&program, line);
                 match program.try_get_matches_from(line) {
                     Ok(found) => {
                         let (mut found, mut names) = (found, Vec::new());

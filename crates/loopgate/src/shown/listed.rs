@@ -48,15 +48,22 @@ fn cells(run: &ListedRun, elapsed_ms: Option<u64>, when: String) -> [String; 7] 
 
 const TITLES: [&str; 7] = ["RUN", "AGE", "REASON", "ITEM", "COST", "TIME", "DOMAIN"];
 
-/// Runs in a table for people, of at most so many columns. The item, the domain and the reason are shortened, in this order,
-/// and the id never: it is first.
+/// Runs in a table for people, of at most so many columns. The id, the item, the domain and the reason are shortened, in this
+/// order, the id to a beginning that names the run in every command.
 pub(crate) fn table(runs: &[(ListedRun, Option<u64>)], width: usize) -> Vec<Line> {
     let now = unix_ms(SystemTime::now());
     let ago = |run: &ListedRun| format!("{} ago", span(now.saturating_sub(run.started_unix_ms)));
     let rows = runs.iter().map(|(run, elapsed)| cells(run, *elapsed, ago(run)));
     let mut rows: Vec<_> = std::iter::once(TITLES.map(str::to_owned)).chain(rows).collect();
-    let all = columns(&rows, " ").lines().map(columns_of).max().unwrap_or_default();
-    let mut excess = (all + 2).saturating_sub(width);
+    let excess = |rows: &[[String; 7]]| {
+        let all = columns(rows, " ").lines().map(columns_of).max().unwrap_or_default();
+        (all + 2).saturating_sub(width)
+    };
+    if excess(&rows) > 0 {
+        let ids = rows.iter_mut().map(|[id, ..]| id);
+        ids.filter(|id| id.len() == UUID && id.is_ascii()).for_each(|id| id.truncate(BEGINNING));
+    }
+    let mut excess = excess(&rows);
     for at in [3, 6, 2] {
         let mut cells: Vec<&mut String> = rows.iter_mut().filter_map(|row| row.get_mut(at)).collect();
         let widest = cells.iter().map(|cell| columns_of(cell)).max().unwrap_or_default();
@@ -71,6 +78,10 @@ pub(crate) fn table(runs: &[(ListedRun, Option<u64>)], width: usize) -> Vec<Line
     };
     shown.lines().zip(signs).map(line).collect()
 }
+
+/// Bytes of an id that the program made, and of the beginning that has its millisecond and its place in it.
+const UUID: usize = 36;
+const BEGINNING: usize = 18;
 
 /// To how many columns a field is shortened at most.
 const LEAST: usize = 6;
