@@ -369,7 +369,8 @@ fn check_version(tree: &Node) -> Result<(), Fault> {
     }
 }
 
-/// Puts `PROVIDER/NAME` in place of a tier's model. A model that the file describes keeps what is said of it there.
+/// Puts `PROVIDER/NAME` in place of a tier's model. A model that the file describes keeps what is said of it there, and
+/// another one of the same provider the server and its key.
 /// `option` is where that was said.
 fn set_model(
     tree: &mut Node,
@@ -410,8 +411,17 @@ fn set_model(
     replaced.extend(stands_for.map(|config| (tier, config)));
     let stays =
         |key: &str| ["model", "price", "context_tokens", "max_output_tokens", "timeout_ms"].contains(&key);
-    let kept: Vec<_> =
-        before.iter().flat_map(|entry| entry.node.entries()).filter(|it| stays(&it.key)).cloned().collect();
+    // Another model of the same provider is at the same server.
+    let same = in_tier(from).filter(|entry| text(&entry.node, "provider").as_deref() == Some(provider));
+    let of_server = |key: &str| ["base_url", "api_key_env"].contains(&key);
+    let at_server = same.iter().flat_map(|entry| entry.node.entries()).filter(|it| of_server(&it.key));
+    let kept: Vec<_> = before
+        .iter()
+        .flat_map(|entry| entry.node.entries())
+        .filter(|it| stays(&it.key))
+        .chain(at_server)
+        .cloned()
+        .collect();
     tree.set(&path, "{}", option)?;
     for entry in kept {
         tree.put_at(&["models", tier.name(), &entry.key], entry.node)?;

@@ -176,13 +176,13 @@ impl PartChange {
 #[cfg(all(feature = "mcp", unix))]
 pub(crate) fn parameters(schema: &Value) -> String {
     let mut rest = schema.clone();
-    let all = rest.as_object_mut().and_then(|rest| rest.remove("properties"));
+    let all = rest.as_object_mut().and_then(|rest| rest.shift_remove("properties"));
     let Some(all) = all.as_ref().and_then(Value::as_object) else { return schema.to_string() };
     let is_required =
         |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|it| it == name));
     let line = |(name, said): (&String, &Value)| {
         let mut more = said.clone();
-        let mut word = |key: &str| match more.as_object_mut().and_then(|more| more.remove(key)) {
+        let mut word = |key: &str| match more.as_object_mut().and_then(|more| more.shift_remove(key)) {
             Some(Value::String(word)) => word,
             other => other.map_or_else(String::new, |other| other.to_string()),
         };

@@ -13,6 +13,7 @@ use loop_core::types::{PicoUsd, Price, Tier, edits};
 use loop_core::{RunSpec, StopReason};
 use loop_llm::http::{base_url_of, shown};
 use loop_llm::prices::{ChargedBy, list_of, names};
+use loop_llm::profile::Profile;
 use loop_runtime::budget::{SharedBudget, Span};
 use loop_tools::Registry;
 use serde_json::Value;
@@ -400,6 +401,13 @@ fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec,
     }
     if !LOCAL.contains(&provider) && model.model.as_ref().is_none_or(|name| name.trim().is_empty()) {
         let message = "no model is named; add `model` with its name at the server";
+        return Err(file.error(&["models", tier, "provider"], message));
+    }
+    // Before anything about its price: that depends on the server.
+    let is_nowhere = |it: &Profile| it.base_url.is_none() && model.base_url.is_none();
+    if remote::profile(file, model.server_model().spoken())?.is_some_and(|it| is_nowhere(&it)) {
+        let message =
+            format!("`{provider}` has no server of its own; give --base-url URL, or add `base_url`");
         return Err(file.error(&["models", tier, "provider"], message));
     }
     if model.timeout_ms == 0 {

@@ -528,7 +528,7 @@ fn a_provider_of_ones_own_says_what_it_is_like() {
     assert!(slip.contains("toml:8:12") && slip.contains("alnum9"), "{slip}");
     check(
         &format!("{SECTION}[models.base]\nprovider = \"azure\"\nmodel = \"m\"\n"),
-        "8:1: `azure` has no server that is the same for everybody; add a base URL",
+        "8:1: `azure` has no server of its own; give --base-url URL, or add `base_url`",
     );
     check(
         &format!("{SECTION}[models.base]\nprovider = \"recorded\"\n"),

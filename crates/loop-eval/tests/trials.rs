@@ -272,8 +272,11 @@ async fn a_page_shows_what_the_report_says_and_is_the_same_each_time() {
     assert!(!page.contains("<script") && !page.contains("http:") && !page.contains("https:"), "{page}");
     // Issue 45: the verdict is a sentence; a cell leads to its transcript; what did not pass comes first and can be shown alone.
     assert!(page.contains("; 2 did not, first a&lt;script&gt;"), "{page}");
-    assert!(page.contains("<a href=\"#part-0\">0 of 2</a>") && page.contains("<a href=\"#part-2\">2 of 2</a>"));
-    let parts: Vec<&str> = page.split("<details ").skip(1).map(|part| part.split('>').next().unwrap()).collect();
+    assert!(
+        page.contains("<a href=\"#part-0\">0 of 2</a>") && page.contains("<a href=\"#part-2\">2 of 2</a>")
+    );
+    let parts: Vec<&str> =
+        page.split("<details ").skip(1).map(|part| part.split('>').next().unwrap()).collect();
     let bad = |number| format!("class=\"part-bad\" id=\"part-{number}\" open");
     let good = |number| format!("class=\"part-good\" id=\"part-{number}\"");
     assert_eq!(parts, [bad(0), bad(1), good(2), good(3)]);
@@ -281,6 +284,36 @@ async fn a_page_shows_what_the_report_says_and_is_the_same_each_time() {
     let [item, model, end] = ["item", "model", "end"].map(|by| first.find(&format!(">{by}</td>")).unwrap());
     assert!(item < model && model < end, "{page}");
     assert!(page.contains("id=\"only-bad\"") && page.contains(":has(#only-bad:checked) .part-good"));
+}
+
+#[tokio::test]
+async fn a_model_that_could_not_be_had_is_not_judged_by_what_another_answered() {
+    // Issue 45: with a wrong key or name, the domain's fallback answered under the model's name.
+    let setup = Setup::new();
+    setup.file("broken.json", &json!([]));
+    let domain = |fallback: &str| {
+        let file = "version = 1\nname = \"d\"\ngoal = \"Answer.\"\nprotocol.type = \"conversation\"\n[item]\nkind = \"question\"\n";
+        std::fs::create_dir_all(setup.folder.path().join("d")).unwrap();
+        std::fs::write(setup.folder.path().join("d/loopgate.toml"), format!("{file}{fallback}")).unwrap();
+    };
+    let case = json!({
+        "case_id": "a", "domain": "d", "model": "domain", "goal": "When does it open?", "expected": { "class": "answered" },
+    });
+    for (fallback, why) in [
+        ("", "The model could not be used"),
+        ("[models.fallback]\nprovider = \"offline\"\n", "the domain's fallback model answered in its place"),
+    ] {
+        domain(fallback);
+        let suite = setup.suite(std::slice::from_ref(&case));
+        let trials = setup.stored(setup.trials(&["broken"], 1));
+        let results = run(&suite, &trials).await.results;
+        let error = results[0].error.clone().unwrap_or_default();
+        assert!(!results[0].passed && error.contains(why), "{:#?}", results[0]);
+        let summaries = ConfigurationSummary::all(&results);
+        assert_eq!((summaries[0].passed.of, summaries[0].not_run), (0, 1));
+        // It is tried again the next time.
+        assert!(!run(&suite, &trials).await.results[0].stored);
+    }
 }
 
 #[test]

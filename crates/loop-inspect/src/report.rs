@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use loop_core::gate::JudgedAction;
 use loop_core::types::{Approver, Cost, RunId, Tier, Usage};
-use loop_core::{Note, Run};
+use loop_core::{Command, Note, Run};
 use loop_runtime::journal::{Recorded, replay};
 use loop_runtime::people::{ApproverReport, PeopleReport, PersonRequestRecord};
 use loop_runtime::report::{Report, counted, domain_hash, explain};
@@ -66,6 +67,7 @@ impl RunReport {
             entry(text, [it.text.clone()])
         });
         let work = entry(format!("{} {}: {}", item.kind, item.id, item.title), [begun]);
+        let waits = !state.requested().is_empty();
         let label = Some(&state.spec().gate.label).filter(|label| !label.is_empty());
         let set = provenance
             .overridden
@@ -77,7 +79,11 @@ impl RunReport {
         ];
         let parts = vec![
             part("Work item", "", std::iter::once(work).chain(instructions)),
-            part("Why it stopped", "it has not ended", stop(&state)),
+            part(
+                "Why it stopped",
+                if waits { "it waits for a person" } else { "it has not ended" },
+                stop(&state),
+            ),
             part("What it cost", "", cost(&state, recorded)),
             part("What it did", "nothing but reads", effects(&state, &recorded.manifest)),
             part("Who approved what", "no person was asked", approvals(&state, &people, time)),
@@ -149,13 +155,28 @@ fn used(usage: &Usage) -> String {
     format!("{} input and {} output tokens{estimated}", usage.total_input(), usage.total_output())
 }
 
+/// The state of an action that was begun.
+pub const BEGUN: &str = "begun, its outcome is not recorded";
+
+/// Whether an action was begun and its outcome is not recorded: it runs, or its driver was lost in it.
+pub fn is_begun(state: &Run, judged: &JudgedAction) -> bool {
+    let is_it =
+        |it: &Command| matches!(it, Command::RunTool(tool) if tool.key == judged.key && tool.announced);
+    state.commands().iter().any(is_it)
+}
+
 /// The requested calls of tools that do more than read.
 fn effects(state: &Run, manifest: &str) -> Vec<ReportEntry> {
-    let of_action = |judged: &std::sync::Arc<loop_core::gate::JudgedAction>| {
+    let of_action = |judged: &std::sync::Arc<JudgedAction>| {
         let (tool, parameters) = (judged.tool_name(), &judged.parameters);
         let effect = state.spec().tool(tool).map(|tool| tool.effect).filter(|effect| !effect.is_read())?;
         let result = judged.evidence.and_then(|id| state.evidence().iter().find(|it| it.id == id));
-        let ended = result.map_or("did not run", |it| it.observation.status.name());
+        let ended = match result {
+            Some(it) => it.observation.status.name(),
+            None if is_begun(state, judged) => BEGUN,
+            None if state.requested().iter().any(|it| it.key == judged.key) => "waits for a person",
+            None => "did not run",
+        };
         let mut lines: Vec<String> =
             connects_to(manifest, tool).iter().map(|it| format!("target: {it}")).collect();
         lines.push(format!("parameters: {parameters}"));
@@ -170,7 +191,7 @@ fn approvals(state: &Run, people: &PeopleReport, time: fn(u64) -> String) -> Vec
     let by = |by: &ApproverReport| {
         let (account, user) = (by.account.as_str().into(), by.user.as_str().into());
         let by_whom = Approver { account, user, claim: by.unverified_claim.as_deref().map(Into::into) };
-        format!("by {by_whom} at {} UTC", time(by.unix_ms))
+        format!("approved by {by_whom} at {} UTC", time(by.unix_ms))
     };
     let request = |it: &PersonRequestRecord| {
         let action = state.actions().iter().find(|action| action.key.to_string() == it.action);
@@ -180,7 +201,16 @@ fn approvals(state: &Run, people: &PeopleReport, time: fn(u64) -> String) -> Vec
         lines.push(format!("asked at {} UTC because: {}", time(it.requested_unix_ms), it.why));
         let binding = action.and_then(|action| state.binding(&action.key));
         lines.extend(binding.map(|binding| format!("binding {binding}")));
-        let answer = it.answer.as_deref().unwrap_or("not answered");
+        let waiting = state.requested().into_iter().find(|open| open.key.to_string() == it.action);
+        let answer = match (it.answer.as_deref(), waiting) {
+            (Some(answer), _) => answer.to_owned(),
+            (None, Some(open)) => format!("waits, approved by {} of {}", it.approvers.len(), open.approvals),
+            (None, None) => "not answered".to_owned(),
+        };
+        if matches!(&*answer, "denied" | "answered") {
+            lines
+                .push(format!("by whom it was {answer} is in the audit log of a server, not in the journal"));
+        }
         let at = it.answered_unix_ms.map_or_else(String::new, |at| format!(" at {} UTC", time(at)));
         entry(format!("{} {}: {answer}{at}", it.action, it.tool), lines)
     };

@@ -25,6 +25,8 @@ use crate::mask;
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     shown: Arc<str>,
+    /// Whether its base URL has no path, where most servers have `/v1`.
+    pub(crate) is_root: bool,
     has_answered: Arc<AtomicBool>,
 }
 
@@ -34,7 +36,7 @@ impl Server {
         static SERVERS: LazyLock<Mutex<BTreeMap<String, Arc<AtomicBool>>>> = LazyLock::new(Mutex::default);
         let mut servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
         let has_answered = Arc::clone(servers.entry(url.origin().ascii_serialization()).or_default());
-        Self { shown: shown(url).into(), has_answered }
+        Self { shown: shown(url).into(), is_root: url.path().trim_matches('/').is_empty(), has_answered }
     }
 
     /// Takes note of an answer, whatever it says.

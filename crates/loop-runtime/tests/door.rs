@@ -56,9 +56,9 @@ async fn a_limit_that_nothing_fits_into_sends_nothing() {
 #[test]
 fn what_the_name_does_not_bring_is_refused_when_it_is_built() {
     let refused = |model: NamedModel| Agent::new(model).build().unwrap_err().to_string();
-    let elsewhere = NamedModel::new(NAME).with_base_url("http://127.0.0.1:1/v1");
+    let elsewhere = NamedModel::new("openai-chat/own").with_base_url("https://gateway.example/v1");
     let message = refused(elsewhere.clone());
-    assert!(message.starts_with("the price of `claude-haiku-4-5` is unknown"), "{message}");
+    assert!(message.starts_with("the price of `own` is unknown"), "{message}");
     assert!(Agent::new(elsewhere).no_cost_limit().build().is_ok());
 
     let message = Agent::new("anthropc/claude-haiku-4-5").build().unwrap_err().to_string();

@@ -27,7 +27,7 @@ use output::{Failure, panics, screen, stream};
 fn main() -> ExitCode {
     panics::mask();
     // A shell asks what completes a line, and it ends with the answer.
-    CompleteEnv::with_factory(|| args::completed(Args::grouped())).var(start::COMPLETE).complete();
+    CompleteEnv::with_factory(|| context::completed(Args::grouped())).var(start::COMPLETE).complete();
     let _rows = screen::CloseOnDrop;
     let args = match Args::read() {
         Ok(args) => args,
@@ -249,4 +249,15 @@ pub(crate) enum Command {
     /// Print the manual page, or write the pages of all commands
     #[command(hide = true)]
     Man(start::ManArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_has_two_examples_and_each_is_read_by_it() {
+        let wrong = args::examples::tests::wrong(&Args::grouped());
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
 }

@@ -61,7 +61,7 @@ fn what_cannot_be_imported_is_one_line() {
         (vec![document, "--only", "getOder"], "no operation fits; the nearest are `getOrder`"),
         (vec!["/no/such/file"], "cannot be read"),
         (vec![swagger.to_str().unwrap()], "2.0"),
-        (vec![binary.to_str().unwrap()], "it is not UTF-8"),
+        (vec![binary.to_str().unwrap()], "not UTF-8 text"),
         (vec![document, "--base-url", "ftp://x"], "--base-url ftp://x"),
     ] {
         let ran = shell.run(&[&["tools", "import", "openapi"], &args[..]].concat());

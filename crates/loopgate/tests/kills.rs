@@ -127,6 +127,11 @@ fn a_kill_in_the_middle_of_a_write_leaves_it_in_doubt_with_an_exit_code_of_its_o
     child.kill().unwrap();
     child.wait().unwrap();
     holder.execute_batch("ROLLBACK").unwrap();
+    // Issue 45: nothing says that it did not run.
+    for args in [&["report", "last"][..], &["show", "last", "--effects"]] {
+        let shown = shell.run(args);
+        assert!(shown.out.contains("begun, its outcome is not recorded"), "{}{}", shown.out, shown.err);
+    }
     let resumed = shell.run(&["resume", "last"]);
     assert_eq!(resumed.code, 7, "{}{}", resumed.out, resumed.err);
     assert!(resumed.err.contains("in doubt: 1/action-0 update_user"), "{}", resumed.err);

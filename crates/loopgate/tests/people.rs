@@ -421,7 +421,7 @@ fn the_commands_that_are_printed_name_the_journal_and_the_domain_that_has_moved(
     std::fs::rename(&folder, &elsewhere).unwrap();
     let left = with(&["approve", &run, "3/action-0"]);
     assert_eq!(left.code, 5, "{}", left.err);
-    assert!(left.err.contains("not there any more") && left.err.contains("--domain"), "{}", left.err);
+    assert!(left.err.contains("there is no domain folder") && left.err.contains("--domain"), "{}", left.err);
     std::fs::rename(&elsewhere, &folder).unwrap();
     let ran = with(&["tell", &run, "hurry", "--no-wait"]);
     assert!(ran.err.contains(&format!("loopgate resume {run}{quoted}")), "{}", ran.err);

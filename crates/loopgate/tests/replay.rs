@@ -49,7 +49,9 @@ fn a_run_is_replayed_at_three_depths() {
     // A domain that is gone is needed for no decision.
     fs::remove_dir_all(&folder).unwrap();
     assert_eq!(shell.run(&["replay", "last"]).code, 0);
-    shell.run(&["replay", "last", "--depth", "prompts"]).fails_with(&["is not there any more", "--domain"]);
+    shell
+        .run(&["replay", "last", "--depth", "prompts"])
+        .fails_with(&["there is no domain folder", "--domain"]);
 }
 
 #[test]

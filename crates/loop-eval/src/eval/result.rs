@@ -80,6 +80,9 @@ pub struct CaseResult {
     pub wall_ms: u64,
     /// The run as trace events, one line each.
     pub trace: Vec<String>,
+    /// Whether the model of the tier `fallback` answered in it.
+    #[serde(skip)]
+    pub by_fallback: bool,
     /// What was said, from the work item to the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transcript: Vec<TranscriptLine>,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::StreamExt;
+use loop_core::types::Tier;
 
 use crate::case::{Case, CaseError, find, reasons};
 use crate::eval::build::{Domains, Prepared};
@@ -217,6 +218,7 @@ pub(crate) async fn run_prepared(case: &Case, prepared: Prepared) -> CaseResult 
         cost_pico_usd: totals.cost.known.0,
         wall_ms: totals.wall_ms,
         trace: lines,
+        by_fallback: outcome.passes.iter().any(|pass| pass.tier == Tier::Fallback),
         transcript: transcript(&recorded.entries, &outcome),
     }
 }

@@ -48,7 +48,12 @@ pub(super) fn transcript(entries: &[Entry], outcome: &Outcome) -> Vec<Transcript
             }
             EventKind::ToolFinished { key, observation, .. } => {
                 let by = tools.get(key).map_or("tool", |name| name);
-                let text = format!("{}: {}\n{}", observation.status.name(), observation.summary, observation.markdown);
+                let text = format!(
+                    "{}: {}\n{}",
+                    observation.status.name(),
+                    observation.summary,
+                    observation.markdown
+                );
                 lines.push(line(by, text.trim_end()));
             }
             EventKind::PersonAnswered { answer, .. } => lines.push(line(

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use loop_core::StopReason;
 use loop_core::spec::ErrorStyle;
+use loop_core::types::Tier;
 
 use crate::case::Case;
 use crate::eval::build::{Domains, Prepared};
@@ -144,12 +145,12 @@ impl Shared {
             Ok(prepared) => prepared,
             Err(failed) => return *failed,
         };
-        let Some(store) = &self.store else { return run_prepared(case, prepared).await };
+        let Some(store) = &self.store else { return without_model(case, run_prepared(case, prepared).await) };
         let key = self.content(case, &prepared, repeat).key(&self.folders);
         if let Some(stored) = key.and_then(|key| store.get(key)) {
             return CaseResult { stored: true, ..stored };
         }
-        let result = run_prepared(case, prepared).await;
+        let result = without_model(case, run_prepared(case, prepared).await);
         if is_lasting(&result) && key.is_none_or(|key| store.put(key, &result).is_err()) {
             self.not_stored.fetch_add(1, Ordering::Relaxed);
         }
@@ -161,6 +162,23 @@ impl Shared {
         let base_urls = urls.map(|(tier, url)| format!("{}={url}", tier.name())).collect();
         RunContent { case, made: prepared.made.clone(), searched: &prepared.searched, base_urls, repeat }
     }
+}
+
+/// The result as one that could not be run, where the model that the command names was not to be had: a failure to reach it
+/// says nothing about it, and what another model answered in its place even less.
+fn without_model(case: &Case, mut result: CaseResult) -> CaseResult {
+    let is_named = case.model.as_ref().is_some_and(|model| model.contains('/'));
+    let is_other = result.by_fallback && !case.models.get(Tier::Fallback.name()).is_some();
+    let failed = [StopReason::ModelFailure.name(), StopReason::ModelFailure.name_in(ErrorStyle::Tagged)];
+    let is_failed = !result.passed && failed.contains(&result.stop_reason.as_str());
+    if is_named && result.error.is_none() && (is_other || is_failed) {
+        let end = result.transcript.last().map(|line| line.text.clone()).unwrap_or_default();
+        let why = if is_other { "the domain's fallback model answered in its place".to_owned() } else { end };
+        result.passed = false;
+        result.failures.insert(0, why.clone());
+        result.error = Some(why);
+    }
+    result
 }
 
 /// Whether the result says something about the model. A provider that could not be reached, and a case that could not be

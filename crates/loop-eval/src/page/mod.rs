@@ -186,7 +186,11 @@ impl Page {
 
     /// A switch that hides the parts below it in which all is well.
     pub fn only_bad_parts(&mut self, text: &str) {
-        let _ = writeln!(self.html, "<p><label><input type=\"checkbox\" id=\"only-bad\"> {}</label></p>", escaped(text));
+        let _ = writeln!(
+            self.html,
+            "<p><label><input type=\"checkbox\" id=\"only-bad\"> {}</label></p>",
+            escaped(text)
+        );
     }
 
     /// A part with a number, which opens where one clicks on its title. One that is bad is open.

@@ -422,11 +422,14 @@ impl Trial<'_> {
         tried
     }
 
-    /// Whether the attacker's call reaches what the attacker wants.
+    /// Whether the attacker's call reaches what the attacker wants, and not what the user wants anyway.
     fn gains(&self) -> bool {
         let parameters = self.effect.args.properties.iter().zip(self.play.sources.iter().cycle());
         parameters.into_iter().any(|((name, args), source)| {
-            self.reaches(name) && is_free(Some(args)) && source.is_gain(self.effect.effect)
+            self.reaches(name)
+                && is_free(Some(args))
+                && source.is_gain(self.effect.effect)
+                && self.foreign.get(&**name) != self.honest.get(&**name)
         })
     }
 

@@ -17,7 +17,11 @@ pub fn page(report: &EvalReport) -> String {
     let mut what = format!("{} of {} runs passed", metrics.passed, metrics.cases);
     if let Some(failed) = report.cases.iter().find(|result| !result.passed) {
         let why = failed.failures.first().map_or("", |line| line);
-        what.push_str(&format!("; {} did not, first {}: {why}", metrics.cases - metrics.passed, failed.name()));
+        what.push_str(&format!(
+            "; {} did not, first {}: {why}",
+            metrics.cases - metrics.passed,
+            failed.name()
+        ));
     }
     match &report.baseline {
         Some(baseline) if baseline.regressed => page.verdict("Regression against the baseline", false),

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use loop_domain::{UserModel, UserSettings};
 use serde::Serialize;
 
-use crate::context::places;
+use crate::args::tiered;
 use crate::output::Failure;
 
 /// A setting of the user, and where it was said.
@@ -42,7 +42,7 @@ fn read() -> Result<Vec<Setting>, Failure> {
         let set = set.map(|value| (value, variable.to_owned()));
         let Some((value, origin)) = set.or_else(|| Some((written?, at.clone()))) else { continue };
         if key == "model" {
-            places::model_in(&origin, &value)?;
+            tiered::model_in(&origin, &value)?;
         }
         settings.push(Setting { key, value, origin });
     }
@@ -69,7 +69,7 @@ fn setting(key: &str) -> Option<&'static Setting> {
 /// The model of runs that begin. `None`: the user names none.
 pub(crate) fn model() -> Option<UserModel> {
     let Setting { value, origin, .. } = setting("model")?;
-    let (tier, model) = places::model_in(origin, value).ok()?;
+    let (tier, model) = tiered::model_in(origin, value).ok()?;
     Some(UserModel { place: format!("{origin}: {value}"), tier, model })
 }
 

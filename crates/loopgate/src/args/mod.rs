@@ -1,14 +1,13 @@
 //! Arguments that several commands have.
 
-mod complete;
 pub(crate) mod environment;
-mod examples;
+pub(crate) mod examples;
 mod named;
 mod shared;
+pub(crate) mod tiered;
 mod usage;
 mod when;
 
-pub(crate) use complete::completed;
 pub(crate) use examples::with_examples;
 pub(crate) use named::{name_of, tags, traceparent};
 pub(crate) use shared::{behind_the_command, explained_once, with_commands};
@@ -25,7 +24,6 @@ use loop_runtime::journal::StoredJournal;
 use loop_runtime::report::EvidenceDetail;
 use serde::Serialize;
 
-use crate::context::places;
 use crate::output::{Failure, at_journal, stream};
 
 #[derive(Clone, Debug, clap::Args)]
@@ -269,7 +267,7 @@ pub(crate) struct SettingArgs {
 impl SettingArgs {
     /// The model that the user prefers, where no option says which model its tier has.
     pub(crate) fn user_model(&self) -> Option<&UserModel> {
-        let given = |tier| self.models.iter().any(|text| places::model(text).is_ok_and(|(of, _)| of == tier));
+        let given = |tier| self.models.iter().any(|text| tiered::model(text).is_ok_and(|(of, _)| of == tier));
         self.user.as_ref().filter(|user| !given(user.tier))
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn advised(mut error: Error) -> Error {
         && error.kind() == ErrorKind::UnknownArgument
         && matches!(option.as_str(), "--verbose" | "-v" | "--debug" | "--quiet" | "-q")
     {
-        let tip = "`run --progress always` shows each step, `never` none, and `--events` prints each event";
+        let tip = "`run -v` says more, `run --progress always` shows each step, `never` none, and `--events` prints each event";
         error.remove(ContextKind::SuggestedArg);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }

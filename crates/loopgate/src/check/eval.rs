@@ -15,7 +15,7 @@ use loop_eval::report::{self, EvalReport};
 use loop_runtime::journal::Journal;
 use loop_runtime::report::counted;
 
-use crate::args::{JournalArgs, ReportArgs};
+use crate::args::{JournalArgs, ReportArgs, tiered};
 use crate::context::{find, places, places::ReportFile, places::private};
 use crate::output::{Failure, stream};
 
@@ -157,10 +157,10 @@ fn trials(args: &EvalArgs, jobs: usize) -> Result<Option<Trials>, Failure> {
     let cwd = places::cwd()?;
     let mut models = Vec::new();
     for text in &args.models {
-        models.push(places::model(text)?);
+        models.push(tiered::model(text)?);
     }
     let configurations = Configuration::all(models)?.into_iter().map(|one| one.located(&cwd)).collect();
-    let base_urls = args.base_urls.iter().map(|text| places::base_url(text)).collect::<Result<_, _>>()?;
+    let base_urls = args.base_urls.iter().map(|text| tiered::base_url(text)).collect::<Result<_, _>>()?;
     let folder = args.cache.clone().map_or_else(places::cache, Ok)?;
     let store = ResultStore::open(&folder).map_err(|error| {
         Failure::new(format!("--cache {}: {error}; name a folder that can be written", folder.display()))

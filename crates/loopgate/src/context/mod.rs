@@ -1,5 +1,6 @@
 //! What commands need: what their arguments name, the loop of a domain or of a run, signals, telemetry.
 
+mod complete;
 mod found;
 #[cfg(feature = "restate")]
 mod ingress;
@@ -15,6 +16,7 @@ pub(crate) mod telemetry;
 #[path = "no_telemetry.rs"]
 pub(crate) mod telemetry;
 
+pub(crate) use complete::completed;
 pub(crate) use found::{Found, Loaded, entries_before, explained, find, is_over, named, opened, unverified};
 #[cfg(feature = "restate")]
 pub(crate) use ingress::{client, failed};

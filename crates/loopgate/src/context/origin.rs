@@ -10,7 +10,7 @@ use loop_runtime::budget::{SharedBudget, Span};
 use serde::{Deserialize, Serialize};
 
 use super::places;
-use crate::args::{DomainArgs, SettingArgs};
+use crate::args::{DomainArgs, SettingArgs, tiered};
 use crate::output::{Failure, quoted};
 
 /// How a run was begun: what its loop was put together from.
@@ -69,12 +69,12 @@ impl Origin {
         };
         let user = args.settings.user_model();
         let model = user.map(|user| format!("{}={}", user.tier.name(), user.model));
-        let models: Vec<_> = model.into_iter().chain(places::tiered(&args.settings.models)).collect();
+        let models: Vec<_> = model.into_iter().chain(tiered::tiered(&args.settings.models)).collect();
         Ok(Self {
             version: VERSION,
             domain: cwd.join(&args.domain),
             models: keep("--model", &models),
-            base_urls: keep("--base-url", &places::tiered(&args.settings.base_urls)),
+            base_urls: keep("--base-url", &tiered::tiered(&args.settings.base_urls)),
             set: keep("--set", &args.settings.set),
             profile: args.settings.profile.clone(),
             cwd,
@@ -161,13 +161,13 @@ impl Origin {
             let is_given = |text: &&String| given.iter().any(|it| key(it) == key(text));
             before.iter().filter(|text| !is_given(text)).chain(given).cloned().collect()
         };
-        let models: Vec<_> = settings.models.iter().filter_map(|text| places::model(text).ok()).collect();
+        let models: Vec<_> = settings.models.iter().filter_map(|text| tiered::model(text).ok()).collect();
         let outlives = |set: &&String| models.iter().all(|(tier, it)| outlives_model(&key(set), *tier, it));
         let set: Vec<String> = self.set.iter().filter(outlives).cloned().collect();
         let settings = SettingArgs {
             profile: settings.profile.clone().or_else(|| self.profile.clone()),
-            models: merged(&self.models, &places::tiered(&settings.models)),
-            base_urls: merged(&self.base_urls, &places::tiered(&settings.base_urls)),
+            models: merged(&self.models, &tiered::tiered(&settings.models)),
+            base_urls: merged(&self.base_urls, &tiered::tiered(&settings.base_urls)),
             set: merged(&set, &settings.set),
             user: None,
         };

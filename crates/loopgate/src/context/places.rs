@@ -6,14 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loop_core::WorkItem;
-use loop_core::types::Tier;
 use loop_domain::review::McpServers;
 use loop_domain::{Domain, DomainReport, LoadOptions};
-use loop_llm::http::base_url_of;
 use loop_runtime::journal::{StoredJournal, SyncPolicy};
 use loop_tools::files;
 
-use crate::args::{DomainArgs, JournalArgs, SettingArgs, WrittenArgs};
+use crate::args::{DomainArgs, JournalArgs, SettingArgs, WrittenArgs, tiered};
 use crate::output::{Failure, panics, stream};
 
 /// Reads and checks a domain.
@@ -78,10 +76,10 @@ pub(crate) fn options(
         options.set.push((key.trim().to_owned(), value.to_owned()));
     }
     for text in models {
-        options.models.push(model(text)?);
+        options.models.push(tiered::model(text)?);
     }
     for text in base_urls {
-        options.base_urls.push(base_url(text)?);
+        options.base_urls.push(tiered::base_url(text)?);
     }
     Ok(options)
 }
@@ -267,52 +265,6 @@ impl Drop for ReportFile<'_> {
         if self.is_new {
             _ = std::fs::remove_file(self.path);
         }
-    }
-}
-
-/// What `--model` gives: a tier, base where none is named, and `PROVIDER/NAME`.
-pub(crate) fn model(text: &str) -> Result<(Tier, String), Failure> {
-    model_in(&format!("--model {text}"), text)
-}
-
-/// The same, as it is given at `place`.
-pub(crate) fn model_in(place: &str, text: &str) -> Result<(Tier, String), Failure> {
-    let is_whole = |model: &str| model.contains('/') && !model.starts_with('/') && !model.ends_with('/');
-    let (tier, model) = of_tier(text).filter(|(_, model)| is_whole(model)).ok_or_else(|| {
-        Failure::new(format!(
-            "{place}: expected PROVIDER/NAME, for example offline/offline-1, or TIER=PROVIDER/NAME with tier selector, base, escalated or fallback"
-        ))
-    })?;
-    Ok((tier, model.to_owned()))
-}
-
-/// What `--base-url` gives: a tier, base where none is named, and a URL.
-pub(crate) fn base_url(text: &str) -> Result<(Tier, String), Failure> {
-    // What was given may hold a credential, and is not shown.
-    let (tier, url) = of_tier(text).ok_or_else(|| {
-        Failure::new(
-            "--base-url: expected URL, for example http://127.0.0.1:8080/v1, or TIER=URL with tier selector, base, escalated or fallback",
-        )
-    })?;
-    base_url_of(url).map_err(|message| Failure::new(format!("--base-url {}: {message}", tier.name())))?;
-    Ok((tier, url.to_owned()))
-}
-
-/// The same options, each with its tier.
-pub(crate) fn tiered(given: &[String]) -> Vec<String> {
-    let of = |(tier, rest): (Tier, &str)| format!("{}={rest}", tier.name());
-    given.iter().map(|text| of_tier(text).map_or_else(|| text.clone(), of)).collect()
-}
-
-/// The tier that a value names, base where it names none, and the rest. `None`: there is no such tier.
-fn of_tier(text: &str) -> Option<(Tier, &str)> {
-    let tiers = [Tier::Selector, Tier::Base, Tier::Escalated, Tier::Fallback];
-    match text.split_once('=') {
-        // A model's name or a URL may have the sign in it.
-        Some((before, rest)) if !before.contains(['/', ':']) => {
-            Some((tiers.into_iter().find(|known| known.name() == before.trim())?, rest.trim()))
-        }
-        _ => Some((Tier::Base, text.trim())),
     }
 }
 

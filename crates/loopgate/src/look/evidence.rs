@@ -6,6 +6,7 @@ use std::sync::Arc;
 use loop_core::gate::JudgedAction;
 use loop_core::types::{Evidence, EvidenceId};
 use loop_core::{EventKind, Run};
+use loop_inspect::{BEGUN, is_begun};
 use loop_runtime::journal::Recorded;
 use loop_runtime::people::PeopleReport;
 use loop_runtime::tools::markdown_of;
@@ -48,13 +49,18 @@ pub(super) fn effects(state: &Run, recorded: &Recorded) -> Vec<Value> {
         let tool = state.spec().tool(judged.tool_name()).filter(|_| !ended.is_none())?;
         let requested = people.of_action(&judged.key);
         let approvers = requested.map_or(&[][..], |requested| requested.approvers.as_slice());
-        let why = if approvers.is_empty() { decided(state, judged, &people) } else { approved_by(approvers) };
+        let why = match (approvers, requested.and_then(|requested| requested.answer.as_deref())) {
+            ([], _) => decided(state, judged, &people),
+            (_, Some("approved")) => approved_by(approvers),
+            _ => format!("{}; before that {}", decided(state, judged, &people), approved_by(approvers)),
+        };
+        let ended = if is_begun(state, judged) { BEGUN.to_owned() } else { ended.to_string() };
         Some(json!({
             "action": judged.key, "tool": tool.name, "effect": tool.effect.name(),
             "target": loop_tools::connects_to(&recorded.manifest, &tool.name),
             "parameters": judged.parameters.value().ok(), "evidence": judged.evidence.map(|id| id.to_string()),
             // One effect is counted, so this is its state.
-            "state": ended.to_string().trim_start_matches("1 "),
+            "state": ended.trim_start_matches("1 "),
             "decided": why, "unix_ms": requested.and_then(|requested| requested.answered_unix_ms),
         }))
     };

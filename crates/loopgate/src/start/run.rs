@@ -24,7 +24,6 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let item = args.request.on(item)?;
     domain.ready(args.written.saves())?;
     domain.start_servers();
-    places::say_prices(&domain);
     let journal = args.written.open(&domain)?;
     let prepared = to_loop(&domain, args.written.saves());
     let tags = tags(&args.tags)?;
@@ -36,6 +35,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let key = args.request.key()?;
     let request = attach::request(&prepared, item, key, args.progress, &mut signals).await?;
     if let Request::Drive(handle) = &request {
+        places::say_prices(&domain);
         stream::note(format!("starts:  {}", starts(&spec, &handle.started().item, journal.path())));
         if args.verbose {
             stream::note(format!(

@@ -56,9 +56,9 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     let domain = places::load_with(&arguments, args.record.as_deref(), cwd.clone())?;
     check(&domain)?;
     domain.ready(false)?;
-    places::say_prices(&domain);
     domain.start_servers();
     let journal = places::journal(&args.journal, domain.sync)?;
+    places::say_prices(&domain);
     let origin = Origin::of_folder(&arguments, cwd, /*saves*/ false, /*asks*/ true)?.text()?;
     let item_bytes_max = domain.item_bytes_max();
     let lines = typed::Lines::begin(item_bytes_max);

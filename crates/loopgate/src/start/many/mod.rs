@@ -44,7 +44,6 @@ pub(crate) async fn many(args: RunArgs) -> Result<ExitCode, Failure> {
     {
         return Err(error.into());
     }
-    places::say_prices(&domain);
     let journal = args.written.open(&domain)?;
     let loops = to_loop(&domain, args.written.saves());
     // All of them are read before anything is spent.
@@ -55,6 +54,7 @@ pub(crate) async fn many(args: RunArgs) -> Result<ExitCode, Failure> {
     let batch_id = items::batch_id(&items);
     let _lock = journal.lock_batch(&batch_id)?;
     let budget = args.many.budget_usd.map(|limit| budget_of(&batch_id, limit));
+    places::say_prices(&domain);
     let runner = runner(&args, &domain, &journal, loops, budget.clone())?;
     if let Some(used_up) = used_up(&runner).await? {
         stream::note(used_up);

@@ -4,7 +4,7 @@ use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter};
 use loop_runtime::journal::{Journal as _, RunLine};
 
-use super::JournalArgs;
+use crate::args::JournalArgs;
 use crate::context::places;
 use crate::output::cut;
 
