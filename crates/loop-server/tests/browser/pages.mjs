@@ -217,7 +217,7 @@ await leads(page, "text=Show", /domain=helpdesk/);
 check("a filter narrows the list", (await page.innerText("main")).includes("3 runs: 3 answered"), await page.innerText("main"));
 const storageState = await session.storageState();
 const path = new URL(address).pathname;
-const ids = loopgate(["runs"]).stdout.split("\n").filter(Boolean).map((line) => line.split(" ")[0]);
+const ids = loopgate(["runs"]).stdout.split("\n").filter(Boolean).map((line) => line.split("\t")[0]);
 const addresses = { runs: "/", run: path, then: `${path}?at=1`, approve: `${path}/approve`, compare: `/compare?a=${ids[3]}&b=${ids[4]}` };
 for (const [name, at] of Object.entries(addresses)) await passes(`served ${name}`, origin + at, { storageState });
 

@@ -33,7 +33,7 @@ fn a_pooler_of_sessions_works_and_others_are_named_in_one_line() {
     let (ran, _) = run(&sessions);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let listed = world.run(&["runs"]).out;
-    assert!(listed.contains("T-1042     confident"), "{listed}");
+    assert!(listed.contains("\tconfident\tT-1042 "), "{listed}");
     // Ten seconds for a machine that is busy: it is named within five of its login.
     let soon = Duration::from_secs(20);
     let transactions = pooler("transaction", 8);
