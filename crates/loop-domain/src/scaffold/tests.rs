@@ -1,5 +1,5 @@
 //! Every template makes a domain that loads, whatever it is given.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use super::*;
 use crate::{Domain, LoadOptions};

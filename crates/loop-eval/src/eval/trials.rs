@@ -168,7 +168,7 @@ impl Shared {
 /// says nothing about it, and what another model answered in its place even less.
 fn without_model(case: &Case, mut result: CaseResult) -> CaseResult {
     let is_named = case.model.as_ref().is_some_and(|model| model.contains('/'));
-    let is_other = result.by_fallback && !case.models.get(Tier::Fallback.name()).is_some();
+    let is_other = result.by_fallback && case.models.get(Tier::Fallback.name()).is_none();
     let failed = [StopReason::ModelFailure.name(), StopReason::ModelFailure.name_in(ErrorStyle::Tagged)];
     let is_failed = !result.passed && failed.contains(&result.stop_reason.as_str());
     if is_named && result.error.is_none() && (is_other || is_failed) {
