@@ -26,5 +26,5 @@ pub mod why;
 pub use forecast::{Bound, Forecast};
 pub use plan::{AtMost, PLAN_VERSION, PassesThatFit, Plan};
 pub use replay::{Replay, ReplayDepth};
-pub use report::{BEGUN, RunReport, is_begun};
+pub use report::{BEGUN, RunReport, begun};
 pub use why::Why;

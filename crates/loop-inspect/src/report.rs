@@ -1,10 +1,10 @@
 //! One run for an auditor: what it cost, why it stopped, what it did and read, who approved it, and whether it is whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use loop_core::gate::JudgedAction;
-use loop_core::types::{Approver, Cost, RunId, Tier, Usage};
-use loop_core::{Command, Note, Run};
+use loop_core::types::{Approver, CommandKey, Cost, RunId, Tier, Usage};
+use loop_core::{Command, Evidence, Note, Run};
 use loop_runtime::journal::{Recorded, replay};
 use loop_runtime::people::{ApproverReport, PeopleReport, PersonRequestRecord};
 use loop_runtime::report::{Report, counted, domain_hash, explain};
@@ -158,23 +158,27 @@ fn used(usage: &Usage) -> String {
 /// The state of an action that was begun.
 pub const BEGUN: &str = "begun, its outcome is not recorded";
 
-/// Whether an action was begun and its outcome is not recorded: it runs, or its driver was lost in it.
-pub fn is_begun(state: &Run, judged: &JudgedAction) -> bool {
-    let is_it =
-        |it: &Command| matches!(it, Command::RunTool(tool) if tool.key == judged.key && tool.announced);
-    state.commands().iter().any(is_it)
+/// The actions that were begun and whose outcome is not recorded: each runs, or its driver was lost in it.
+pub fn begun(state: &Run) -> BTreeSet<CommandKey> {
+    let key = |it: Command| match it {
+        Command::RunTool(tool) if tool.announced => Some(tool.key),
+        _ => None,
+    };
+    state.commands().into_iter().filter_map(key).collect()
 }
 
 /// The requested calls of tools that do more than read.
 fn effects(state: &Run, manifest: &str) -> Vec<ReportEntry> {
+    let begun = begun(state);
+    let waiting: BTreeSet<CommandKey> = state.requested().iter().map(|it| it.key).collect();
     let of_action = |judged: &std::sync::Arc<JudgedAction>| {
         let (tool, parameters) = (judged.tool_name(), &judged.parameters);
         let effect = state.spec().tool(tool).map(|tool| tool.effect).filter(|effect| !effect.is_read())?;
-        let result = judged.evidence.and_then(|id| state.evidence().iter().find(|it| it.id == id));
+        let result = judged.evidence.and_then(|id| Evidence::find(state.evidence(), id));
         let ended = match result {
             Some(it) => it.observation.status.name(),
-            None if is_begun(state, judged) => BEGUN,
-            None if state.requested().iter().any(|it| it.key == judged.key) => "waits for a person",
+            None if begun.contains(&judged.key) => BEGUN,
+            None if waiting.contains(&judged.key) => "waits for a person",
             None => "did not run",
         };
         let mut lines: Vec<String> =
@@ -193,6 +197,7 @@ fn approvals(state: &Run, people: &PeopleReport, time: fn(u64) -> String) -> Vec
         let by_whom = Approver { account, user, claim: by.unverified_claim.as_deref().map(Into::into) };
         format!("approved by {by_whom} at {} UTC", time(by.unix_ms))
     };
+    let open = state.requested();
     let request = |it: &PersonRequestRecord| {
         let action = state.actions().iter().find(|action| action.key.to_string() == it.action);
         let mut lines = vec![format!("parameters: {}", it.parameters)];
@@ -201,7 +206,7 @@ fn approvals(state: &Run, people: &PeopleReport, time: fn(u64) -> String) -> Vec
         lines.push(format!("asked at {} UTC because: {}", time(it.requested_unix_ms), it.why));
         let binding = action.and_then(|action| state.binding(&action.key));
         lines.extend(binding.map(|binding| format!("binding {binding}")));
-        let waiting = state.requested().into_iter().find(|open| open.key.to_string() == it.action);
+        let waiting = open.iter().find(|open| open.key.to_string() == it.action);
         let answer = match (it.answer.as_deref(), waiting) {
             (Some(answer), _) => answer.to_owned(),
             (None, Some(open)) => format!("waits, approved by {} of {}", it.approvers.len(), open.approvals),

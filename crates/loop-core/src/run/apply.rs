@@ -352,7 +352,7 @@ impl Run {
         &self.state.calls.actions
     }
 
-    /// How an action ended or what it waits for, counted as one effect. None is counted if it is no effect.
+    /// How an action ended or what it waits for, counted as one effect. Nothing is counted if it is not an effect.
     pub fn effect_of(&self, action: &Arc<JudgedAction>) -> Effects {
         let is_in_doubt = |key: &CommandKey| self.state.calls.doubts.contains_key(key);
         Effects::of(&self.spec, std::slice::from_ref(action), self.evidence(), is_in_doubt)

@@ -145,13 +145,15 @@ impl Shared {
             Ok(prepared) => prepared,
             Err(failed) => return *failed,
         };
-        let Some(store) = &self.store else { return without_model(case, run_prepared(case, prepared).await) };
-        let key = self.content(case, &prepared, repeat).key(&self.folders);
-        if let Some(stored) = key.and_then(|key| store.get(key)) {
+        let key = self.store.as_ref().and_then(|_| self.content(case, &prepared, repeat).key(&self.folders));
+        if let Some(stored) = self.store.as_ref().zip(key).and_then(|(store, key)| store.get(key)) {
             return CaseResult { stored: true, ..stored };
         }
         let result = without_model(case, run_prepared(case, prepared).await);
-        if is_lasting(&result) && key.is_none_or(|key| store.put(key, &result).is_err()) {
+        if let Some(store) = &self.store
+            && is_lasting(&result)
+            && key.is_none_or(|key| store.put(key, &result).is_err())
+        {
             self.not_stored.fetch_add(1, Ordering::Relaxed);
         }
         result
@@ -169,8 +171,7 @@ impl Shared {
 fn without_model(case: &Case, mut result: CaseResult) -> CaseResult {
     let is_named = case.model.as_ref().is_some_and(|model| model.contains('/'));
     let is_other = result.by_fallback && case.models.get(Tier::Fallback.name()).is_none();
-    let failed = [StopReason::ModelFailure.name(), StopReason::ModelFailure.name_in(ErrorStyle::Tagged)];
-    let is_failed = !result.passed && failed.contains(&result.stop_reason.as_str());
+    let is_failed = !result.passed && stopped_for(&result, StopReason::ModelFailure);
     if is_named && result.error.is_none() && (is_other || is_failed) {
         let end = result.transcript.last().map(|line| line.text.clone()).unwrap_or_default();
         let why = if is_other { "the domain's fallback model answered in its place".to_owned() } else { end };
@@ -185,9 +186,9 @@ fn without_model(case: &Case, mut result: CaseResult) -> CaseResult {
 /// run, are tried again the next time.
 fn is_lasting(result: &CaseResult) -> bool {
     let passing = [StopReason::ModelFailure, StopReason::StorageFailed];
-    result.error.is_none()
-        && passing.iter().all(|reason| {
-            let names = [reason.name(), reason.name_in(ErrorStyle::Tagged)];
-            !names.contains(&result.stop_reason.as_str())
-        })
+    result.error.is_none() && !passing.into_iter().any(|reason| stopped_for(result, reason))
+}
+
+fn stopped_for(result: &CaseResult, reason: StopReason) -> bool {
+    [reason.name(), reason.name_in(ErrorStyle::Tagged)].contains(&result.stop_reason.as_str())
 }

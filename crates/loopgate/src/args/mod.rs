@@ -10,8 +10,8 @@ mod when;
 
 pub(crate) use examples::with_examples;
 pub(crate) use named::{name_of, tags, traceparent};
-pub(crate) use shared::{behind_the_command, explained_once, with_commands};
-pub(crate) use usage::{advised, domain_named};
+pub(crate) use shared::{behind_the_command, explained_once};
+pub(crate) use usage::{advised, domain_named, with_commands};
 pub(crate) use when::{FilterArgs, When, age};
 
 use std::path::PathBuf;

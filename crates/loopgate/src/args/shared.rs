@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args as _, Command};
 
 use super::{EngineArgs, FolderArgs, JournalArgs, ReportArgs, SettingArgs};
@@ -69,20 +68,4 @@ pub(crate) fn behind_the_command(
     let command = line.len();
     line.extend(before.into_iter().chain(words));
     (line, command)
-}
-
-/// An error about a command that there is not, with the commands that there are where no name is similar.
-pub(crate) fn with_commands(mut error: clap::Error, program: &Command, words: &[OsString]) -> clap::Error {
-    let mut command = program;
-    while let Some(below) = words.iter().find_map(|word| command.find_subcommand(word)) {
-        command = below;
-    }
-    let is_similar = error.get(ContextKind::SuggestedSubcommand).is_some();
-    if error.kind() == ErrorKind::InvalidSubcommand && !is_similar && command.get_name() != program.get_name()
-    {
-        let names = command.get_subcommands().map(|it| format!("`{} {}`", command.get_name(), it.get_name()));
-        let tip = format!("there is {}", names.collect::<Vec<_>>().join(", "));
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-    }
-    error
 }

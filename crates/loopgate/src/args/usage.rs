@@ -1,5 +1,6 @@
 //! What is probably meant by a command line that cannot be what was meant.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -28,7 +29,7 @@ pub(crate) fn domain_named(program: &mut Command, matches: &ArgMatches) -> Resul
     program.find_subcommand_mut(name).map_or(Ok(true), |command| domain_named(command, below))
 }
 
-/// Whether a path is a file that is no domain's, or standard input.
+/// Whether a path is standard input, or a file that does not belong to a domain.
 fn is_item(path: &Path) -> bool {
     let is_toml = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"));
     path == Path::new("-") || path.is_file() && !is_toml
@@ -42,6 +43,22 @@ pub(crate) fn advised(mut error: Error) -> Error {
     {
         let tip = "`run -v` says more, `run --progress always` shows each step, `never` none, and `--events` prints each event";
         error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
+/// The error of a command that does not exist, with the commands that there are where no name is similar.
+pub(crate) fn with_commands(mut error: Error, program: &Command, words: &[OsString]) -> Error {
+    let mut command = program;
+    while let Some(below) = words.iter().find_map(|word| command.find_subcommand(word)) {
+        command = below;
+    }
+    let is_similar = error.get(ContextKind::SuggestedSubcommand).is_some();
+    if error.kind() == ErrorKind::InvalidSubcommand && !is_similar && command.get_name() != program.get_name()
+    {
+        let names = command.get_subcommands().map(|it| format!("`{} {}`", command.get_name(), it.get_name()));
+        let tip = format!("there is {}", names.collect::<Vec<_>>().join(", "));
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error

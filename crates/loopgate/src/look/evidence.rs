@@ -1,12 +1,13 @@
 //! `loopgate show RUN E3`, `--evidence` and `--effects`: what tools returned, and what was to change something.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use loop_core::gate::JudgedAction;
-use loop_core::types::{Evidence, EvidenceId};
+use loop_core::types::{CommandKey, Evidence, EvidenceId};
 use loop_core::{EventKind, Run};
-use loop_inspect::{BEGUN, is_begun};
+use loop_inspect::{BEGUN, begun};
 use loop_runtime::journal::Recorded;
 use loop_runtime::people::PeopleReport;
 use loop_runtime::tools::markdown_of;
@@ -20,22 +21,27 @@ pub(super) fn evidence(state: &Run, recorded: &Recorded, id: Option<&str>) -> Re
     let (started, is_untrusted) = (state.started(), state.spec().gate.item_untrusted);
     let (at, item) = (started.unix_ms, &started.item.full);
     let item = json!({ "id": "E0", "tool": "the work item", "unix_ms": at, "untrusted": is_untrusted, "text": item });
-    let evidence = state.evidence().iter().map(|evidence| {
+    let returned = recorded.entries.iter().filter_map(|entry| match &entry.event.kind {
+        EventKind::ToolFinished { key, .. } => Some((*key, started.unix_ms_at(entry.event.at))),
+        _ => None,
+    });
+    // A later try comes after an earlier one.
+    let returned: BTreeMap<CommandKey, u64> = returned.collect();
+    let is_named = |it: &str| id.is_none_or(|id| it == id.to_uppercase());
+    let wanted = state.evidence().iter().filter(|evidence| is_named(&evidence.id.to_string()));
+    let evidence = wanted.map(|evidence| {
         let Evidence { id, key: of, pass, tool, parameters, observation, .. } = evidence;
-        let returned = |kind: &EventKind| matches!(kind, EventKind::ToolFinished { key, .. } if key == of);
-        let entry = recorded.entries.iter().rev().find(|entry| returned(&entry.event.kind));
         let data = serde_json::from_str::<Value>(&observation.data);
         let policy = state.spec().tool(tool).map(|tool| &tool.policy);
         json!({
             "id": id.to_string(), "tool": tool, "pass": pass, "parameters": parameters.value().ok(),
-            "unix_ms": entry.map(|entry| started.unix_ms_at(entry.event.at)),
+            "unix_ms": returned.get(of),
             "untrusted": policy.is_some_and(|policy| policy.returns_untrusted),
             "status": observation.status.name(), "summary": observation.summary,
             "text": markdown_of(observation), "data": data.ok(),
         })
     });
-    let is_named = |it: &Value| id.is_none_or(|id| it["id"] == id.to_uppercase());
-    let named: Vec<Value> = std::iter::once(item).chain(evidence).filter(is_named).collect();
+    let named: Vec<Value> = Some(item).filter(|_| is_named("E0")).into_iter().chain(evidence).collect();
     let last = state.evidence().last().map_or(EvidenceId::ITEM, |last| last.id);
     let none = format!("no evidence {} in run {}; it has E0 to {last}", id.unwrap_or_default(), started.run);
     if named.is_empty() { Err(Failure::new(none)) } else { Ok(named) }
@@ -43,7 +49,7 @@ pub(super) fn evidence(state: &Run, recorded: &Recorded, id: Option<&str>) -> Re
 
 /// Each requested effect: its tool and where that connects, the arguments, what became of it, who approved it.
 pub(super) fn effects(state: &Run, recorded: &Recorded) -> Vec<Value> {
-    let people = PeopleReport::of(recorded);
+    let (people, begun) = (PeopleReport::of(recorded), begun(state));
     let effect = |judged: &Arc<JudgedAction>| {
         let ended = state.effect_of(judged);
         let tool = state.spec().tool(judged.tool_name()).filter(|_| !ended.is_none())?;
@@ -54,7 +60,7 @@ pub(super) fn effects(state: &Run, recorded: &Recorded) -> Vec<Value> {
             (_, Some("approved")) => approved_by(approvers),
             _ => format!("{}; before that {}", decided(state, judged, &people), approved_by(approvers)),
         };
-        let ended = if is_begun(state, judged) { BEGUN.to_owned() } else { ended.to_string() };
+        let ended = if begun.contains(&judged.key) { BEGUN.to_owned() } else { ended.to_string() };
         Some(json!({
             "action": judged.key, "tool": tool.name, "effect": tool.effect.name(),
             "target": loop_tools::connects_to(&recorded.manifest, &tool.name),

@@ -8,7 +8,7 @@ use loop_server::pages;
 
 use crate::args::{RecordedArgs, ReportArgs};
 use crate::context::places::ReportFile;
-use crate::output::{Failure, cut, row, stream, time};
+use crate::output::{Failure, cut, row, time};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -30,12 +30,9 @@ pub(crate) async fn report(args: ReportCommandArgs) -> Result<ExitCode, Failure>
     let (_, line, recorded) = args.of.open().await?;
     let report = RunReport::of(&line.run, &recorded, time)?;
     let title = format!("Run {} of {}", line.run, recorded.spec.domain);
-    match (ReportFile::open("--html", args.html.as_deref())?, &args.html) {
-        (Some(file), Some(path)) => {
-            file.write(&pages::report(&title, &report.parts))?;
-            stream::note(format!("written: {}", path.display()));
-        }
-        _ => args.json.print(&report, || in_words(&title, &report))?,
+    match ReportFile::open("--html", args.html.as_deref())? {
+        Some(file) => file.write(&pages::report(&title, &report.parts))?,
+        None => args.json.print(&report, || in_words(&title, &report))?,
     }
     Ok(if report.verify.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
