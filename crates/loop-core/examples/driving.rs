@@ -255,6 +255,8 @@ fn summary(note: &Note) -> String {
         Note::EvidenceShortened { evidence } => format!("{evidence} shows only its summary"),
         Note::Compacted { through, .. } => format!("passes up to {through} are shown in short"),
         Note::AttemptBegan { attempt, pass } => format!("attempt {attempt} begins with pass {pass}"),
+        Note::Leased { key, .. } => format!("{key} is a run of its own, with a lease"),
+        Note::LeaseCharged { key, used } => format!("{key} used {}", used.cost),
         Note::OutputRejected { attempt, by, .. } => format!("attempt {attempt} was rejected by {by}"),
     }
 }

@@ -26,6 +26,7 @@ mod grammar;
 mod invariants;
 mod judgement;
 mod labelled;
+mod leases;
 mod limits;
 mod live;
 mod money;

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::past::Tries;
-use super::view::{check, is_action, work};
+use super::view::{by_runs, check, is_action, work};
 use super::{Checked, Past, must};
 use crate::gate::Verdict;
 use crate::policy;
 use crate::run::{Command, Phase, Run, RunTool};
 use crate::spec::{RepeatScope, Repeats};
-use crate::types::{Digest, Evidence, Status};
+use crate::types::{Digest, Evidence, Lease, Status};
 
 /// How often a model call is tried on one route.
 const TRIES: u32 = 3;
@@ -22,9 +22,12 @@ pub(super) fn limits_hold(run: &Run, _: &Past) -> Checked {
     let within = |what: &str, used: u32, limit: u32| {
         must(used <= limit, || format!("{used} {what}, and the limit is {limit}"))
     };
+    let leased = |amount: fn(&Lease) -> u32| -> u32 {
+        work(run).iter().filter_map(|work| work.lease.as_deref()).map(amount).sum()
+    };
     within("passes", totals.passes, limits.passes)?;
-    within("model calls", totals.model_calls, limits.model_calls)?;
-    within("tool calls", totals.tool_calls, limits.tool_calls)?;
+    within("model calls", totals.model_calls + leased(|it| it.model_calls), limits.model_calls)?;
+    within("tool calls", totals.tool_calls + leased(|it| it.tool_calls), limits.tool_calls)?;
     must(totals.passes as usize == run.passes().len(), || {
         format!("{} passes are counted, {} were read", totals.passes, run.passes().len())
     })?;
@@ -80,7 +83,8 @@ pub(super) fn every_action_has_its_result(run: &Run, _: &Past) -> Checked {
     });
     // A tool may itself report that a call was denied.
     let unrun = denied.count() + open_denials.count() + answered.count();
-    let counted = run.totals().tool_calls as usize;
+    let by_runs = by_runs(run, |used| used.tool_calls);
+    let counted = run.totals().tool_calls.saturating_sub(by_runs) as usize;
     must((observed.saturating_sub(unrun)..=observed).contains(&counted), || {
         format!("{observed} results, {unrun} of them not run, {counted} tool calls counted")
     })

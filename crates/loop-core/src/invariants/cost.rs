@@ -1,10 +1,10 @@
 //! Cost and tokens: what is settled and what is in flight, checked against the limits and against the charges.
 
-use super::view::{call, has_sub_call};
+use super::view::{call, has_sub_call, work};
 use super::{Checked, Past, Transition, must};
 use crate::run::{EventKind, Note, Reserve, Run};
 use crate::spec::CostMode;
-use crate::types::{CommandKey, PicoUsd, Usage};
+use crate::types::{ChildUse, CommandKey, Lease, PicoUsd, Usage};
 
 /// A limit, and what is taken from it.
 struct Taken {
@@ -25,6 +25,9 @@ pub(super) fn shared_budget_holds(step: &Transition<'_>, _: &Past) -> Checked {
             let reserve = reserve_of(step.before, key).cost.unwrap_or_default();
             cost.unwrap_or_default().0.saturating_sub(reserve.0)
         })
+        .chain(lease_charges(step).map(|(lease, used)| {
+            used.cost.known.0.saturating_sub(lease.cost.unwrap_or_default().0)
+        }))
         .fold(0, u64::saturating_add);
     must(after <= limit.0.max(before.saturating_add(beyond)), || {
         format!(
@@ -64,6 +67,12 @@ fn taken(step: &Transition<'_>) -> Vec<Taken> {
         tokens_beyond = tokens_beyond.saturating_add(usage.total().saturating_sub(reserved));
         let beyond = cost.unwrap_or_default().0.saturating_sub(reserve.cost.unwrap_or_default().0);
         cost_beyond = cost_beyond.saturating_add(beyond);
+    }
+    for (lease, used) in lease_charges(step) {
+        let tokens = used.usage.total().saturating_sub(lease.tokens.unwrap_or_default());
+        tokens_beyond = tokens_beyond.saturating_add(tokens);
+        let cost = used.cost.known.0.saturating_sub(lease.cost.unwrap_or_default().0);
+        cost_beyond = cost_beyond.saturating_add(cost);
     }
     let of_tokens = limits.tokens.map(|limit| Taken {
         name: "tokens",
@@ -108,6 +117,15 @@ fn charges(step: &Transition<'_>) -> impl Iterator<Item = (CommandKey, Usage, Op
     })
 }
 
+/// The leases that a step charges, each with its charge.
+fn lease_charges<'a>(step: &'a Transition<'_>) -> impl Iterator<Item = (Lease, &'a ChildUse)> {
+    step.notes.iter().filter_map(|note| {
+        let Note::LeaseCharged { key, used } = note else { return None };
+        let lease = work(step.before).iter().find(|work| work.key == *key)?.lease.as_deref()?;
+        Some((*lease, &**used))
+    })
+}
+
 /// A step adds to the cost what its notes charge, and every call that settles is charged once.
 pub(super) fn is_the_sum_of_the_charges(step: &Transition<'_>, _: &Past) -> Checked {
     let (mut usage, mut cost) = (step.before.totals().usage, step.before.totals().cost);
@@ -121,6 +139,13 @@ pub(super) fn is_the_sum_of_the_charges(step: &Transition<'_>, _: &Past) -> Chec
             calls += 1;
         }
     }
+    let mut by_children = 0;
+    for (_, used) in lease_charges(step) {
+        usage = usage.plus(&used.usage);
+        cost.known = cost.known.plus(used.cost.known);
+        cost.unknown_calls += used.cost.unknown_calls;
+        by_children += used.model_calls;
+    }
     let totals = step.after.totals();
     must((usage, cost) == (totals.usage, totals.cost), || {
         format!("the totals are {totals:?}, the charges give {usage:?} and {cost}")
@@ -129,7 +154,7 @@ pub(super) fn is_the_sum_of_the_charges(step: &Transition<'_>, _: &Past) -> Chec
     // A request that its provider refused for its form is not a call.
     let left_out = |run: &Run| run.left_out().len() as u32;
     let taken_back = left_out(step.after).saturating_sub(left_out(step.before));
-    must(totals.model_calls + taken_back == step.before.totals().model_calls + started + sub_calls, || {
+    must(totals.model_calls + taken_back == step.before.totals().model_calls + started + sub_calls + by_children, || {
         "a model call was counted that was neither announced nor charged".to_owned()
     })?;
     let open = |run: &Run| call(run).filter(|it| it.started.is_some()).map(|it| (it.key, it.attempt));

@@ -225,7 +225,11 @@ pub(super) fn approvals_are_bound(run: &Run, _: &Past) -> Checked {
 pub(super) fn effects_in_doubt_are_reported(run: &Run, past: &Past) -> Checked {
     let Some(outcome) = run.outcome() else { return Ok(()) };
     let unknown = past.effects.iter().filter(|(_, begun)| begun.runs || begun.unknown);
-    let unknown: Vec<String> = unknown.map(|(key, _)| key.to_string()).collect();
+    // A run that was called as a tool reports an effect of its own.
+    let below = run.evidence().iter().filter(|it| it.observation.child.is_some());
+    let below = below.filter(|it| it.observation.status == Status::InDoubt).map(|it| it.key);
+    let unknown: BTreeSet<CommandKey> = unknown.map(|(key, _)| *key).chain(below).collect();
+    let unknown: Vec<String> = unknown.iter().map(CommandKey::to_string).collect();
     let reported = outcome.stop.also.iter().find(|condition| condition.reason == StopReason::InDoubt);
     let reported: Vec<&str> = match reported.map(|condition| &condition.value) {
         Some(Measure::Names(names)) => {

@@ -1,5 +1,6 @@
 //! The end of a run: one reason, and nothing after it.
 
+use super::view::by_runs;
 use super::{Checked, Past, Transition, must};
 use crate::gate::Verdict;
 use crate::run::{Command, Note, Phase, Run};
@@ -7,7 +8,7 @@ use crate::types::Tier;
 
 /// A run that is not done commands something or has a deadline. One that is done has neither.
 pub(super) fn a_live_run_is_owed_an_event(run: &Run, _: &Past) -> Checked {
-    let is_owed = !run.commands().is_empty() || run.deadline().is_some();
+    let is_owed = !run.commands().is_empty() || run.deadline().is_some() || run.waits_for_people();
     must(run.is_done() != is_owed, || match is_owed {
         true => "commands after the end".to_owned(),
         false => format!("nothing leads on from {}", run.phase().name()),
@@ -55,7 +56,8 @@ pub(super) fn nothing_begins_after_the_reason(step: &Transition<'_>, past: &Past
         };
         must(!continues, || format!("{note:?} after the reason was fixed"))?;
     }
-    let begun = |run: &Run| run.totals().model_calls.saturating_sub(run.totals().sub_calls);
+    let others = |run: &Run| run.totals().sub_calls + by_runs(run, |used| used.model_calls);
+    let begun = |run: &Run| run.totals().model_calls.saturating_sub(others(run));
     must(begun(step.after) <= begun(step.before), || "a call was made after the reason was fixed".to_owned())
 }
 

@@ -1,7 +1,7 @@
 //! The rank: how many more events a run can take. It falls at every step, so every run ends.
 //!
 //! What a person or an operator does again and again is not counted: a request to stop, its withdrawal, an instruction,
-//! and a resume. None of these raises the rank. A refusal by the budget that runs share is not counted either: it lowers
+//! a resume, and a wait of a run below, of which there is one a driver. None of these raises the rank. A refusal by the budget that runs share is not counted either: it lowers
 //! what that budget leaves the run, which falls to nothing at last.
 
 use super::view::{call, check, work};
@@ -192,6 +192,7 @@ pub(super) fn falls(step: &Transition<'_>, _: &Past) -> Checked {
         EventKind::StopRequested { .. }
             | EventKind::StopWithdrawn
             | EventKind::Resumed { .. }
+            | EventKind::RunWaits { .. }
             | EventKind::Instruction { .. }
     );
     let leaves_less = match (step.before.shared_limit(), step.after.shared_limit()) {

@@ -1,7 +1,7 @@
 //! What the checks read from a run's phase.
 
 use crate::run::{Batch, Call, Checking, Phase, Run, Stopping, Work};
-use crate::types::{CommandKey, Slot};
+use crate::types::{ChildUse, CommandKey, Slot};
 
 /// The call that the phase commands or has in flight.
 pub(super) fn call(run: &Run) -> Option<&Call> {
@@ -33,6 +33,13 @@ pub(super) fn work(run: &Run) -> &[Work] {
 /// The open work under a key. Work under the same key may have settled in the same batch: a call that a person denied.
 pub(super) fn open_work<'a>(run: &'a Run, key: &CommandKey) -> Option<&'a Work> {
     work(run).iter().find(|work| work.key == *key && work.observation.is_none())
+}
+
+/// What the runs that were called as tools and have settled used of this.
+pub(super) fn by_runs(run: &Run, amount: impl Fn(&ChildUse) -> u32) -> u32 {
+    let open = work(run).iter().filter_map(|work| work.observation.as_deref());
+    let settled = open.chain(run.evidence().iter().map(|evidence| &*evidence.observation));
+    settled.filter_map(|it| it.child.as_deref()).map(amount).sum()
 }
 
 /// Whether a key is one whose model call is a sub-call: an action's or a check's.

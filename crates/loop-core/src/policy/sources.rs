@@ -136,7 +136,7 @@ impl RunSources<'_> {
         for trusts_whole in [true, false] {
             let mut tools = Search { open: search.open.clone(), given: search.given.clone() };
             for Evidence { id, tool, pass, observation, .. } in self.evidence {
-                let Some(tool) = self.spec.tool(tool) else {
+                let Some(tool) = self.spec.tool(tool).filter(|tool| tool.policy.lease.is_none()) else {
                     continue;
                 };
                 if observation.status != Status::Ok || tool.policy.returns_untrusted == trusts_whole {

@@ -19,7 +19,7 @@ use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Stage, Stopping};
 use crate::run::rest::{Place, Rest};
 use crate::spec::{OnInvalid, OnToolError, RunSpec, Setting};
-use crate::types::{CommandKey, Digest, Effect, Evidence, Millis, Observation, Slot, Status};
+use crate::types::{CommandKey, Digest, Effect, Evidence, Millis, Observation, Slot, Status, Taint};
 
 /// How often a driver may end while a tool runs before the tool is not run again.
 const KILLS: u32 = 3;
@@ -153,6 +153,8 @@ impl Rest<'_> {
                     signature,
                     announced,
                     sub_call,
+                    lease: None,
+                    waiting: None,
                     observation: None,
                     poll: None,
                     lost: 0,
@@ -172,6 +174,7 @@ impl Rest<'_> {
             batch.asks.clear();
         }
         eager.for_each(|read| self.drop_read(read, DropReason::CallChanged));
+        self.grant_leases(&mut batch);
         for (at, observation) in finished {
             self.tool_finished(&mut batch, at, &observation);
         }
@@ -199,6 +202,7 @@ impl Rest<'_> {
     fn grant_sub_call(&mut self) -> Option<SubCallBudget> {
         let limits = &self.spec.limits;
         let taken = self.budget.totals.model_calls.saturating_add(self.budget.granted_sub_calls);
+        let taken = taken.saturating_add(self.budget.leased.model_calls);
         // A sub-call belongs to an action, which is never the final pass.
         let pays = || self.quoting().pays_for_sub_call(Slot::Action(0));
         if taken.saturating_add(2) > limits.model_calls || !pays() {
@@ -210,10 +214,17 @@ impl Rest<'_> {
 
     /// Settles one piece of work with its result.
     pub(super) fn settle(&mut self, batch: &mut Batch, at: usize, observation: impl Into<Arc<Observation>>) {
-        let observation = observation.into();
+        let mut observation = observation.into();
         let Some(work) = batch.work.get_mut(at) else { return };
         let (key, attempt, evidence) = (work.key, work.attempt, work.evidence);
         let (status, used) = (observation.status, observation.sub_call.clone());
+        if let Some(lease) = work.lease.take() {
+            let waited = work.waiting.take().map(|waiting| Box::new(waiting.used));
+            let none = (!work.announced).then(Box::default);
+            let used = observation.child.clone().or(waited).or(none);
+            let charged = self.settle_lease(key, *lease, used);
+            Arc::make_mut(&mut observation).child = Some(charged);
+        }
         if self.spec.protocol.properties().has_contract {
             self.knowledge.echoes.read_observation(&observation);
         }
@@ -365,7 +376,8 @@ impl Rest<'_> {
         let notes = self.calls.ledger.settled(&settled, &self.spec.gate.repeat_notes);
         self.take_notes(notes, &batch);
         for mut work in batch.work {
-            let unknown = |status| is_unknown(&work, self.calls.effect(&work, self.spec), status);
+            let is_run = self.calls.is_run(&work, self.spec);
+            let unknown = |status| is_unknown(&work, self.calls.effect(&work, self.spec), is_run, status);
             let unknown = work.observation.as_ref().and_then(|observation| unknown(observation.status));
             let (Some(action), Some(observation)) = (self.calls.of(&work), work.observation.take()) else {
                 continue;
@@ -373,7 +385,8 @@ impl Rest<'_> {
             let tool: Arc<str> = action.tool_name().into();
             let (pass, parameters) = (action.key.pass, action.parameters.clone());
             if let Some(tool) = self.spec.tool(&tool) {
-                self.knowledge.taint = self.knowledge.taint.after(tool, observation.status);
+                let of_child = observation.child.as_ref().map_or(Taint::default(), |child| child.taint);
+                self.knowledge.taint = self.knowledge.taint.after(tool, observation.status).and(of_child);
                 self.knowledge.settle_plan(self.spec, tool, &work, &parameters, observation.status, before);
             }
             self.calls.trouble.settled(&tool, pass, observation.status);
@@ -447,8 +460,15 @@ impl Rest<'_> {
     /// Handles the tools in flight whose driver is gone. A read or a repeatable write runs again while the run still
     /// works.
     pub(super) fn lose_tools(&mut self, batch: &mut Batch, is_working: bool) {
+        if is_working {
+            batch.work.iter_mut().for_each(|work| work.waiting = None);
+        }
         for at in 0..batch.work.len() {
             let Some(work) = batch.work.get(at).filter(|work| work.is_in_flight()) else { continue };
+            // A run that was called has a journal of its own, and continues within its lease.
+            if work.lease.is_some() && is_working {
+                continue;
+            }
             self.notes.push(Note::Lost { key: work.key, attempt: work.attempt });
             // The tool may be what ends the driver. After the stop reason is fixed nothing is started again.
             let is_last = work.lost + 1 >= KILLS || !is_working;
@@ -494,13 +514,19 @@ pub(super) fn sources<'a>(
     inbox: &'a Inbox,
 ) -> RunSources<'a> {
     let history = started.history.as_ref();
+    // A model wrote the item of a run that was called as a tool.
+    let (item, user_texts) = match (started.provenance.called_by.as_deref(), history) {
+        (Some(by), _) => (&by.item, &*by.user_texts),
+        (None, Some(history)) => (&started.item, &*history.user_texts),
+        (None, None) => (&started.item, &[][..]),
+    };
     RunSources {
         spec,
-        item: &started.item,
+        item,
         evidence,
         instructions: inbox.instructions(),
         requested_before: history.map_or(&[], |history| &history.requested),
-        user_texts: history.map_or(&[], |history| &history.user_texts),
+        user_texts,
     }
 }
 
@@ -511,9 +537,10 @@ fn is_cut_off(observation: &Observation) -> bool {
 
 /// Whether the outcome of a write with this status is unknown. `None`: the status does not say, so the earlier state
 /// stays. The status of a repeatable write covers all its tries under one key.
-fn is_unknown(work: &Work, effect: Effect, status: Status) -> Option<bool> {
+fn is_unknown(work: &Work, effect: Effect, is_run: bool, status: Status) -> Option<bool> {
     if effect.is_read() {
-        return None;
+        // A run of its own reports an effect of its own.
+        return (is_run && status == Status::InDoubt).then_some(true);
     }
     match status {
         Status::InDoubt | Status::Timeout => Some(true),

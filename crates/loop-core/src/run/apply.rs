@@ -368,6 +368,11 @@ impl Run {
         self.state.inbox.stop_requested.is_some()
     }
 
+    /// Whether it waits for people: it asks them, or everything open is a run of its own that does.
+    pub fn waits_for_people(&self) -> bool {
+        self.state.phase.waiting_since().is_some()
+    }
+
     /// The tier of the next main call.
     pub fn tier(&self) -> Tier {
         self.state.route.tier
@@ -445,7 +450,9 @@ impl Run {
             }
         }
         let history = started.history.as_ref();
+        let by = started.provenance.called_by.as_deref();
         let taint = history.map_or(Taint::default(), |history| history.taint);
+        let taint = by.map_or(taint, |by| taint.and(by.taint));
         let ledger = history.map_or(Ledger::default(), |history| Ledger::in_doubt(&history.doubts));
         State {
             started,

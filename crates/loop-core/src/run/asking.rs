@@ -292,11 +292,14 @@ impl Rest<'_> {
                 signature,
                 announced: false,
                 sub_call: None,
+                lease: None,
+                waiting: None,
                 observation: observation.map(Arc::new),
                 poll: None,
                 lost: 0,
             });
         }
+        self.grant_leases(&mut batch);
         batch
     }
 

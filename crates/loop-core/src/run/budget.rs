@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::outcome::ServedCall;
 use crate::spec::RunSpec;
-use crate::types::{CommandKey, PicoUsd, Slot, Tier, Totals, is_default};
+use crate::types::{CommandKey, Lease, PicoUsd, Slot, Tier, Totals, is_default};
 
 /// What a run has used so far, call by call and in total.
 ///
@@ -19,6 +19,9 @@ pub(super) struct Budget {
     /// Whether a sub-call is granted to a check and has not settled.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) granted_check: bool,
+    /// What is leased to runs that are called as tools and have not settled, all together.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) leased: Lease,
     /// The amount that the run's total cost may reach, because the budget that it shares with other runs leaves no more.
     /// `None`: that budget has refused no call.
     #[serde(default, skip_serializing_if = "Option::is_none")]

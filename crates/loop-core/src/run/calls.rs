@@ -10,7 +10,9 @@ use crate::repeats::{Ledger, RepeatNote};
 use crate::run::command::SubCallBudget;
 use crate::run::eager_read::DroppedRead;
 use crate::spec::{RunSpec, ToolSpec};
-use crate::types::{CommandKey, Digest, Effect, EvidenceId, Millis, Observation, SubCallUse};
+use crate::types::{
+    ChildUse, CommandKey, Digest, Effect, EvidenceId, Lease, Millis, Observation, SubCallUse,
+};
 
 /// The requested actions, and the ledger of the calls that ran.
 ///
@@ -84,6 +86,11 @@ impl Calls {
         self.effect(work, spec).is_read()
     }
 
+    /// Whether a piece of work is a run of its own.
+    pub(super) fn is_run(&self, work: &Work, spec: &RunSpec) -> bool {
+        self.tool(work, spec).is_some_and(|tool| tool.policy.lease.is_some())
+    }
+
     /// Whether a call with the same tool and arguments as `action` was denied before the action at this index.
     pub(super) fn was_denied(&self, at: usize, action: &JudgedAction) -> bool {
         let is_same = |before: &JudgedAction| {
@@ -117,6 +124,12 @@ pub struct Work {
     pub announced: bool,
     /// What its sub-call may spend. `None`: it makes none.
     pub sub_call: Option<SubCallBudget>,
+    /// What it may use, if it is a run of its own, until it settles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Box<Lease>>,
+    /// Since when that run waits for people and has no driver. `None`: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Box<ChildWait>>,
     /// Its result. `None`: it has not settled.
     pub observation: Option<Arc<Observation>>,
     /// The next poll of its tool. `None`: its tool has not answered `pending`.
@@ -136,10 +149,19 @@ pub struct Poll {
     pub last: Observation,
 }
 
+/// A run that was called as a tool, waits for people and was left.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ChildWait {
+    /// Since when, counted from the start of the caller.
+    pub since: Millis,
+    /// What it has used so far.
+    pub used: ChildUse,
+}
+
 impl Work {
     /// Whether it runs: started, or free to start at any moment, and not settled.
     pub(super) fn is_in_flight(&self) -> bool {
-        self.announced && self.observation.is_none()
+        self.announced && self.observation.is_none() && self.waiting.is_none()
     }
 
     /// Whether it waits for the next poll of its tool.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::run::check::CheckWhat;
 use crate::spec::Limits;
-use crate::types::{Action, Arguments, CommandKey, Effect, Millis, Tier};
+use crate::types::{Action, Arguments, CommandKey, Effect, Lease, Millis, Tier};
 
 /// Something that the driver must do for the run. Exhaustive by intent: a new command must break every driver's
 /// build.
@@ -91,6 +91,8 @@ pub struct RunTool {
     pub timeout_ms: u64,
     /// What a smart tool may spend on a model call. `None`: it uses its code fallback.
     pub sub_call: Option<SubCallBudget>,
+    /// What a run of its own may use. `None`: the tool is not a run.
+    pub lease: Option<Lease>,
 }
 
 /// The budget of the model call of a smart tool or of a checker.

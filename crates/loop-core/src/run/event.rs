@@ -11,7 +11,7 @@ use crate::run::budget::Reserve;
 use crate::run::check::CheckResult;
 use crate::run::parent::Parent;
 use crate::types::{
-    Approver, Arguments, CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId, SubCallUse,
+    Approver, Arguments, ChildUse, CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId, SubCallUse,
     Taint, Tier, WorkItem, is_default,
 };
 
@@ -114,6 +114,15 @@ pub enum EventKind {
         attempt: u32,
         /// The result.
         observation: Arc<Observation>,
+    },
+    /// A run that was called as a tool waits for people, and its driver left it. Whoever resumes the caller continues it.
+    RunWaits {
+        /// The action's key.
+        key: CommandKey,
+        /// The try, from 1.
+        attempt: u32,
+        /// What it has used so far.
+        used: Box<ChildUse>,
     },
     /// A person answered about an action.
     PersonAnswered {
@@ -244,9 +253,29 @@ pub struct Provenance {
     /// The version of the price table that came with the program. Empty: not stated.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub prices: Arc<str>,
+    /// The call by which another run began it, as a tool of its own. `None`: no run did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub called_by: Option<Box<CalledBy>>,
     /// The durable engine that drives the run, for example `restate`. Nothing else may continue it. Empty: none does.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub engine: Arc<str>,
+}
+
+/// The call by which a run began another one, and what flows down to that.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CalledBy {
+    /// The run that called.
+    pub run: RunId,
+    /// The run at the top of the tree.
+    pub root: RunId,
+    /// The key of the action.
+    pub key: CommandKey,
+    /// The caller's taint at the call. The run begins with it.
+    pub taint: Taint,
+    /// The work item that gives authority in place of the run's own, which a model wrote: that of the root.
+    pub item: WorkItem,
+    /// What people wrote besides it, as far as the caller had it: it gives authority as well.
+    pub user_texts: Vec<Arc<str>>,
 }
 
 /// A program that drives runs.

@@ -26,7 +26,7 @@
 //! Nine parts, each a type in a module that states its invariants: `started` (the first event's data), `clock`,
 //! `phase`, `inbox`, `route`, `knowledge`, `calls`, `draft`, `budget`. What follows from another part is computed.
 //! `step` matches phase and event; `rest` is what an event may change besides the phase. The transitions are in
-//! `model_calls`, `model_failures`, `charging`, `eager`, `acting`, `asking`, `gating`, `checking`, `attempts`, `select`,
+//! `model_calls`, `model_failures`, `charging`, `eager`, `acting`, `leasing`, `asking`, `gating`, `checking`, `attempts`, `select`,
 //! `final_pass`, `compact` and `stopping`. `requested` reads commands and deadlines from the state, `person_request` what
 //! a person is asked, and `quote` computes the budget of a call. `parent` is what a run takes over from another one, and
 //! `take_over` begins with that.
@@ -51,6 +51,7 @@ mod final_pass;
 mod gating;
 mod inbox;
 mod knowledge;
+mod leasing;
 mod model_calls;
 mod model_failures;
 mod note;
@@ -74,13 +75,13 @@ mod worst_case;
 
 pub use apply::{Facts, Run, State};
 pub use budget::Reserve;
-pub use calls::{Poll, Work};
+pub use calls::{ChildWait, Poll, Work};
 pub use check::{About, Cause, CheckRecord, CheckResult, CheckWhat, Checking, Lack};
 pub use command::{CallModel, Check, Command, RunTool, SubCallBudget};
 pub use draft::{Attempt, AttemptState, Cut, PassRecord};
 pub use eager_read::{DropReason, DroppedRead, EagerRead, NotEager};
 pub use event::{
-    Event, EventKind, History, Overridden, PersonAnswer, Program, Provenance, Refusal, SaveResult, Started,
+    CalledBy, Event, EventKind, History, Overridden, PersonAnswer, Program, Provenance, Refusal, SaveResult, Started,
     StopMode,
 };
 pub use note::{Decision, Note, SelectedBy};

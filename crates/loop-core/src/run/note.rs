@@ -12,7 +12,9 @@ use crate::reply::{Merge, ParseWarning};
 use crate::run::eager_read::DroppedRead;
 use crate::run::event::Refusal;
 use crate::spec::{Calibrated, PlanSlot};
-use crate::types::{CommandKey, Confidence, EvidenceId, Millis, PicoUsd, RequestPart, Status, Tier, Usage};
+use crate::types::{
+    ChildUse, CommandKey, Confidence, EvidenceId, Lease, Millis, PicoUsd, RequestPart, Status, Tier, Usage,
+};
 
 /// Something that the core decided, for the journal and for observers. Large values are boxed or shared, because every
 /// note takes the space of the largest.
@@ -45,6 +47,20 @@ pub enum Note {
         usage: Usage,
         /// Its cost in pico-dollars. `None`: the price is not known.
         cost: Option<PicoUsd>,
+    },
+    /// A run that is called as a tool got its lease.
+    Leased {
+        /// The key of the action.
+        key: CommandKey,
+        /// What it may use.
+        lease: Box<Lease>,
+    },
+    /// A run that was called as a tool was charged, and the rest of its lease returned.
+    LeaseCharged {
+        /// The key of the action.
+        key: CommandKey,
+        /// What it is charged. Without an id, if it did not settle: that is its whole lease.
+        used: Box<ChildUse>,
     },
     /// A model call is refused. What happens instead follows from the call.
     CallRefused {

@@ -251,9 +251,13 @@ impl Phase {
         }
     }
 
-    /// Since when the run waits for a person. `None`: it does not.
+    /// Since when the run waits for a person, or for nothing but runs that do. `None`: it does not.
     pub(super) fn waiting_since(&self) -> Option<Millis> {
-        if let Self::WaitingForPerson { since, .. } = self { Some(*since) } else { None }
+        match self {
+            Self::WaitingForPerson { since, .. } => Some(*since),
+            Self::Running { batch, .. } => batch.waiting_since(),
+            _ => None,
+        }
     }
 
     /// Whether the wall clock counts and the run can still be stopped.
@@ -380,10 +384,23 @@ impl Batch {
         self.work.iter().any(Work::is_in_flight)
     }
 
+    /// Since when everything in it that is open is a run that waits for people. `None`: something else is open, or nothing.
+    pub(super) fn waiting_since(&self) -> Option<Millis> {
+        let open = self.work.iter().filter(|work| work.observation.is_none());
+        let since = open.map(|work| work.waiting.as_ref().map(|waiting| waiting.since));
+        since.collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
     /// The index of the work in flight, if `key` and `attempt` name it.
     pub(super) fn in_flight(&self, key: &CommandKey, attempt: u32) -> Option<usize> {
         let is_it = |work: &Work| work.key == *key && work.attempt == attempt;
         self.work.iter().position(|work| is_it(work) && work.is_in_flight())
+    }
+
+    /// The index of the run in flight that was called as a tool, if `key` and `attempt` name it.
+    pub(super) fn leased_in_flight(&self, key: &CommandKey, attempt: u32) -> Option<usize> {
+        let at = self.in_flight(key, attempt)?;
+        self.work.get(at).is_some_and(|work| work.lease.is_some()).then_some(at)
     }
 
     /// Marks a piece of work as announced, so that it may start.

@@ -7,7 +7,7 @@ use crate::run::event::{EventKind, Refusal};
 use crate::run::phase::{Call, StartedCall};
 use crate::run::route::Route;
 use crate::spec::{CostMode, FINAL_PASS_OUTPUT_TOKENS, RunSpec, Setting, held_back, least_limit};
-use crate::types::{CommandKey, Digest, PicoUsd, Price, Rates, Slot, Tier};
+use crate::types::{CommandKey, Digest, Lease, PicoUsd, Price, Rates, Slot, Tier};
 
 /// A call that could have fewer output tokens than this is refused.
 const LEAST_OUTPUT_TOKENS: u64 = 256;
@@ -225,7 +225,8 @@ impl Quoting<'_> {
             Slot::Select | Slot::Repair => 2,
             Slot::Main | Slot::Final | Slot::Action(_) | Slot::Check | Slot::Save | Slot::Inherited(_) => 1,
         };
-        if self.budget.totals.model_calls.saturating_add(wanted) > self.spec.limits.model_calls {
+        let taken = self.budget.totals.model_calls.saturating_add(self.budget.leased.model_calls);
+        if taken.saturating_add(wanted) > self.spec.limits.model_calls {
             return Err(Refusal::ModelCalls);
         }
         let quote = self.quote_on(call.tier, call.key.slot, prompt);
@@ -316,8 +317,8 @@ impl Quoting<'_> {
         Ok(Fits { input_tokens, output_tokens, least })
     }
 
-    /// What the calls in flight reserve until they settle: the model call, and the granted sub-calls.
-    fn reserved(&self) -> Reserve {
+    /// What the calls in flight reserve until they settle: the model call, the granted sub-calls and the leases.
+    pub(super) fn reserved(&self) -> Reserve {
         let call = self.in_flight.map_or(NOTHING, |started| started.reserve);
         let with = |all: Reserve, slot: Slot, count: u32| {
             if count == 0 {
@@ -331,7 +332,13 @@ impl Quoting<'_> {
             }
         };
         let tools = with(call, Slot::Action(0), self.budget.granted_sub_calls);
-        with(tools, Slot::Check, u32::from(self.budget.granted_check))
+        let all = with(tools, Slot::Check, u32::from(self.budget.granted_check));
+        let Lease { cost, tokens, .. } = self.budget.leased;
+        Reserve {
+            input_tokens: all.input_tokens.saturating_add(tokens.unwrap_or_default()),
+            cost: all.cost.map(|all| all.plus(cost.unwrap_or_default())),
+            ..all
+        }
     }
 
     /// The tier of a sub-call: that of the second opinion for a check, else the auxiliary one.
@@ -516,6 +523,17 @@ impl Quoting<'_> {
         }
         let finishes_on = self.spec.model(self.route.tier).price.as_ref().unwrap_or(price);
         self.price(finishes_on, self.final_pass_input(input), self.final_pass_output())
+    }
+
+    /// What the next final pass may use, if its input is that of the last main call. Nothing: none is made.
+    pub(super) fn next_final_pass(&self) -> Reserve {
+        if !self.spec.finishes() {
+            return NOTHING;
+        }
+        let (input_tokens, output_tokens) = (self.final_pass_input(0), self.final_pass_output());
+        let price = self.spec.model(self.route.tier).price.as_ref();
+        let cost = price.map(|price| self.price(price, input_tokens, output_tokens));
+        Reserve { input_tokens, output_tokens, cost }
     }
 
     /// The output tokens that are reserved for the final pass.

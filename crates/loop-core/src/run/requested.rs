@@ -56,6 +56,7 @@ impl Run {
                 let wait = call.not_before.filter(|at| call.started.is_none() && *at > self.state.clock.now);
                 Some(wait.map_or(wall, |at| at.min(wall)))
             }
+            Phase::Running { .. } if self.state.phase.waiting_since().is_some() => None,
             Phase::Running { batch, .. } => {
                 let in_turn = batch.in_turn(&self.state.calls, &self.spec);
                 let open = in_turn.filter(|(_, work)| work.waits(self.state.clock.now));
@@ -144,6 +145,7 @@ impl Run {
         let is_held = batch.is_held(&self.state.inbox, &self.spec);
         let in_turn = batch.in_turn(&self.state.calls, &self.spec);
         in_turn
+            .filter(|(_, work)| work.waiting.is_none())
             .filter(|(_, work)| work.announced || !is_held && !work.waits(self.state.clock.now))
             .filter_map(|(_, work)| {
                 let action = self.state.calls.actions.get(work.action as usize)?;
@@ -162,6 +164,7 @@ impl Run {
                         tool.timeout_ms
                     },
                     sub_call: work.sub_call,
+                    lease: work.lease.as_deref().copied(),
                 }))
             })
             .collect()

@@ -1,8 +1,11 @@
 //! One step of a run: which event is accepted in which phase, and which phase follows.
 
+use std::sync::Arc;
+
 use crate::reply::Reading;
 use crate::run::asking::Asking;
 use crate::run::event::EventKind;
+use crate::run::leasing::left_waiting;
 use crate::run::phase::{Ask, Phase};
 use crate::run::quote::Quoting;
 use crate::run::rejected::Rejected;
@@ -24,7 +27,7 @@ pub(super) fn step(
     use EventKind::{
         ApprovedBy, CallRefused, CallStarted, CheckStarted, Checked, DeadlineReached, EagerStarted,
         Instruction, ModelFailed, ModelReplied, PersonAnswered, Resumed, SaveFinished, StopRequested,
-        StopWithdrawn, ToolFinished, ToolStarted,
+        RunWaits, StopWithdrawn, ToolFinished, ToolStarted,
     };
     use Phase::{Calling, Running, Saving, Stopping, Validating, WaitingForPerson};
 
@@ -81,9 +84,19 @@ pub(super) fn step(
             rest.tool_finished(&mut batch, at, observation);
             rest.batch_settled(batch, stage)
         }
+        (Running { mut batch, stage }, RunWaits { key, attempt, used })
+            if let Some(at) = batch.leased_in_flight(key, *attempt) =>
+        {
+            rest.run_waits(&mut batch, at, used);
+            rest.batch_settled(batch, stage)
+        }
         (Running { batch, stage }, DeadlineReached) => rest.end_if_over(Running { batch, stage }),
         (Running { mut batch, stage }, Resumed { away_ms, .. }) => {
-            rest.leave_out(*away_ms);
+            match batch.waiting_since() {
+                // Time without a driver is part of the wait.
+                Some(since) => rest.count_waiting(since),
+                None => rest.leave_out(*away_ms),
+            }
             rest.lose_tools(&mut batch, /*is_working*/ true);
             if rest.inbox.stop_requested.is_some() && !batch.is_in_flight() {
                 rest.stop_by_hand(Running { batch, stage })
@@ -156,6 +169,11 @@ pub(super) fn step(
         {
             rest.finished_too_late(stopping, at, observation)
         }
+        (Stopping(stopping), RunWaits { key, attempt, used })
+            if let Some(at) = stopping.tool_in_flight(key, *attempt) =>
+        {
+            rest.finished_too_late(stopping, at, &Arc::new(left_waiting(used)))
+        }
         (Stopping(stopping), Checked { key, attempt, used, .. })
             if stopping.check.as_ref().is_some_and(|check| check.is_in_flight(key, *attempt)) =>
         {
@@ -217,7 +235,9 @@ impl Rest<'_> {
             {
                 not_open(key, *attempt)
             }
-            EventKind::ToolStarted { key, attempt } | EventKind::ToolFinished { key, attempt, .. } => {
+            EventKind::ToolStarted { key, attempt }
+            | EventKind::RunWaits { key, attempt, .. }
+            | EventKind::ToolFinished { key, attempt, .. } => {
                 phase.batch().map_or_else(out_of_order, |_| not_open(key, *attempt))
             }
             EventKind::EagerStarted { .. } => out_of_order(),

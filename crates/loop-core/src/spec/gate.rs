@@ -159,6 +159,23 @@ pub struct GateSettings {
     pub second_opinion: Option<SecondOpinion>,
 }
 
+impl GateSettings {
+    /// The settings of a run that is called as a tool by a run with the settings `caller`: its own, but nothing is allowed
+    /// there that the caller's policy forbids, and the same people are asked.
+    pub fn under(mut self, caller: &Self) -> Self {
+        let forbidden = caller.forbid.iter().filter(|name| !self.forbid.contains(name));
+        let forbidden: Vec<Arc<str>> = forbidden.map(Arc::clone).collect();
+        self.forbid.extend(forbidden);
+        self.people = caller.people;
+        self.approvals = self.approvals.max(caller.approvals);
+        self.item_untrusted |= caller.item_untrusted;
+        if caller.taint == TaintRule::Ask {
+            self.taint = TaintRule::Ask;
+        }
+        self
+    }
+}
+
 /// What follows from a value of the document that the evidence contradicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

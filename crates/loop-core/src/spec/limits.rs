@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::spec::cost_limit::{CostLimit, usd_or_none};
-use crate::types::{PicoUsd, is_default};
+use crate::types::{Lease, PicoUsd, is_default};
 
 /// Output tokens reserved for the final pass.
 pub(crate) const FINAL_PASS_OUTPUT_TOKENS: u64 = 1_500;
@@ -16,6 +16,13 @@ pub(crate) const FINAL_PASS_MS: u64 = 30_000;
 const REQUESTED_CALLS: u32 = 64;
 /// Maximum calls of one reply that are read, whatever [`Limits::requested_calls`] says.
 pub const MAX_REQUESTED_CALLS: u32 = 128;
+
+/// Default of [`Limits::depth`].
+const DEPTH: u32 = 3;
+
+fn is_three(depth: &u32) -> bool {
+    *depth == DEPTH
+}
 
 fn is_sixty_four(calls: &u32) -> bool {
     *calls == REQUESTED_CALLS
@@ -51,6 +58,9 @@ pub struct Limits {
     /// Model calls of every kind: selection, passes, repairs, sub-calls, failed tries. Default: 12 for documents, 20 for
     /// conversations, and twice the passes for outputs.
     pub model_calls: u32,
+    /// Levels of runs that a run may call as tools: its own, those of these runs, and so on. With 0 it calls none. Default: 3.
+    #[serde(skip_serializing_if = "is_three")]
+    pub depth: u32,
     /// For conversations and outputs: messages in one request, with each tool result counted. Default: 100 for
     /// conversations, no limit for outputs.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,6 +107,7 @@ impl Default for Limits {
             sub_call_bytes: 24_000,
             person_ms: None,
             messages: None,
+            depth: DEPTH,
         }
     }
 }
@@ -129,6 +140,18 @@ impl Limits {
             markdown_chars: NATIVE_RESULT_CHARS,
             ..Self::default()
         }
+    }
+
+    /// All that a run with these limits may use.
+    pub fn lease(&self) -> Lease {
+        let Self { cost, tokens, model_calls, tool_calls, wall_ms, depth, .. } = *self;
+        Lease { cost, tokens, model_calls, tool_calls, wall_ms, depth }
+    }
+
+    /// The same limits, none of them above what a lease grants.
+    pub fn under(self, lease: &Lease) -> Self {
+        let Lease { cost, tokens, model_calls, tool_calls, wall_ms, depth } = self.lease().within(*lease);
+        Self { cost, tokens, model_calls, tool_calls, wall_ms, depth, ..self }
     }
 
     /// Milliseconds of the wall clock reserved for the final pass: a quarter, at most 30 seconds.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::types::{Status, is_default};
+use crate::types::{Lease, Status, is_default};
 
 /// What policy knows of a tool in addition to its effect. The tool's declaration or the domain's `[tools.NAME]` sets
 /// it.
@@ -40,6 +40,10 @@ pub struct ToolPolicy {
     /// The tool's own settings for repeats.
     #[serde(skip_serializing_if = "is_default")]
     pub repeats: ToolRepeats,
+    /// The most that a call may use, if it is a run of its own. It gets less where the caller has less left, and its
+    /// result gives no authority: a model wrote it. `None`: the tool is not a run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Lease>,
 }
 
 /// How repeats of one tool are judged. The word `"allowed"` sets [`allowed`](Self::allowed) alone.

@@ -56,6 +56,8 @@ settings! {
     ToolCalls = "limits.tool_calls", |spec| spec.limits.tool_calls;
     /// Wall clock of a run.
     WallMs = "limits.wall_ms", |spec| spec.limits.wall_ms;
+    /// Levels of runs below a run.
+    Depth = "limits.depth", |spec| spec.limits.depth;
     /// Tools that run before the first pass.
     Selected = "limits.selected", |spec| spec.limits.selected;
     /// Output tokens of one call.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::types::data::Data;
 use crate::types::defaults::is_default;
 use crate::types::ids::Digest;
+use crate::types::lease::ChildUse;
 use crate::types::usage::{Received, Usage};
 
 /// How an action ended. The tool, the registry, the driver or the gate sets it.
@@ -133,6 +134,9 @@ pub struct Observation {
     /// every observation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_call: Option<Box<SubCallUse>>,
+    /// What the run used that was called as a tool. `None`: the tool is not a run, or it did not begin or settle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<Box<ChildUse>>,
     /// For a pending result: milliseconds after which the tool asks to be called again. `None`: it names no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
@@ -171,6 +175,7 @@ impl Observation {
             data,
             digest,
             sub_call: None,
+            child: None,
             retry_after_ms: None,
             warnings: Vec::new(),
             pictures: Vec::new(),
