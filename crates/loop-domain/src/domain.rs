@@ -29,6 +29,7 @@ use crate::mcp::Servers;
 use crate::models::{self, Built};
 use crate::report::{self, DomainReport};
 use crate::scripts::Scripts;
+use crate::tools::ToolSecrets;
 use crate::user::UserModel;
 use crate::{hooks, item, parts, protocol, remote, spec, tools};
 
@@ -128,7 +129,7 @@ impl Domain {
         Self::made(File::read(folder_or_file.as_ref(), options)?, options)
     }
 
-    fn made(file: File, options: &LoadOptions) -> Result<Self, DomainError> {
+    pub(crate) fn made(file: File, options: &LoadOptions) -> Result<Self, DomainError> {
         protocol::check(&file)?;
         let gate = &file.config.gate;
         if !(1..=2).contains(&gate.approvals) {
@@ -142,7 +143,7 @@ impl Domain {
             let message = "runs ask a person only with `people = true`; write that as well, or take it out";
             return Err(file.error(&["gate", "approvals"], message));
         }
-        let tools = tools::tools(&file)?;
+        let tools = tools::tools(&file, options)?;
         let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry);
         // What names a tool of a server that is not trusted names nothing for that reason.
         let (spec, of_calibration) =
@@ -267,6 +268,12 @@ impl Domain {
             .chain(to_save)
             .next()
             .map_or(Ok(()), |missing| Err(missing.clone()))
+    }
+
+    /// Adds what is missing here to what is missing of a domain that calls this one.
+    pub(crate) fn lacks(&self, caller: &mut ToolSecrets) {
+        caller.unset.extend(self.unset.iter().chain(&self.unset_to_save).cloned());
+        caller.untrusted.extend(self.untrusted.iter().cloned());
     }
 
     /// Begins to start the servers that its tools are on, side by side, and does not wait. For a program that begins a run: a

@@ -46,6 +46,8 @@ pub(crate) struct File {
     tree: Node,
     place: Place,
     cwd: PathBuf,
+    /// The files of the domains that call this one as a tool, from the outermost on. Empty: none does.
+    pub(crate) callers: Vec<PathBuf>,
 }
 
 /// The models whose place a recording took, by tier.
@@ -99,6 +101,7 @@ impl File {
             tree,
             place,
             cwd,
+            callers: Vec::new(),
         };
         file.prices = PriceList::new(file.own_prices(options)?);
         Ok(file)

@@ -40,6 +40,7 @@
 //! ```
 
 pub mod calibration;
+mod called;
 mod caller;
 mod command;
 mod config;

@@ -16,8 +16,10 @@ use loop_tools::{
 };
 use serde_json::{Map, Value, json};
 
+use crate::called;
 use crate::command;
 use crate::config::{ProtocolKind, SourceConfig, SourceKind, ToolConfig, ToolKind};
+use crate::domain::LoadOptions;
 use crate::error::DomainError;
 use crate::file::File;
 use crate::files;
@@ -99,10 +101,11 @@ impl ToolSecrets {
 }
 
 /// Makes every tool that is switched on.
-pub(crate) fn tools(file: &File) -> Result<Tools, DomainError> {
+pub(crate) fn tools(file: &File, options: &LoadOptions) -> Result<Tools, DomainError> {
     let secrets = ToolSecrets::default();
     let mut maker = Maker {
         file,
+        options,
         databases: BTreeMap::new(),
         warnings: Vec::new(),
         secrets,
@@ -143,6 +146,7 @@ pub(crate) fn tools(file: &File) -> Result<Tools, DomainError> {
 
 struct Maker<'a> {
     file: &'a File,
+    options: &'a LoadOptions,
     databases: BTreeMap<&'a str, Database>,
     warnings: Vec<String>,
     secrets: ToolSecrets,
@@ -215,7 +219,9 @@ impl<'a> Maker<'a> {
 
     fn make(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
         self.check_keys(name, tool)?;
-        if tool.effect.is_none() && !matches!(tool.kind, ToolKind::Question | ToolKind::Results) {
+        if tool.effect.is_none()
+            && !matches!(tool.kind, ToolKind::Question | ToolKind::Results | ToolKind::Run)
+        {
             let message =
                 format!("the tool `{name}` declares no effect; add `effect = \"read\"` if it only reads");
             return Err(self.file.error(&["tools", name], message));
@@ -252,6 +258,7 @@ impl<'a> Maker<'a> {
             ToolKind::Results => Ok(results(self.file, name, tool)?),
             ToolKind::Command => self.command(name, tool),
             ToolKind::Files => self.files(name, tool),
+            ToolKind::Run => self.run(name, tool),
             ToolKind::Mcp => Err(self.file.error(&["tools", name, "kind"], "its server makes it")),
             ToolKind::Mock => {
                 self.warnings.push(format!(
@@ -273,6 +280,20 @@ impl<'a> Maker<'a> {
             ToolKind::Mcp => {
                 &["source", "query", "max_value_bytes", "folder", "query_parameter", "parameters"]
             }
+            // It takes the time that its domain has, and each effect is judged there.
+            ToolKind::Run => &[
+                "source",
+                "query",
+                "max_value_bytes",
+                "folder",
+                "query_parameter",
+                "smart",
+                "effect",
+                "timeout_ms",
+                "attempts",
+                "cheap",
+                "authority",
+            ],
             ToolKind::Mock => &["source", "query", "folder", "query_parameter", "smart"],
             ToolKind::Results => &[
                 "source",
@@ -294,6 +315,8 @@ impl<'a> Maker<'a> {
             ("http", ToolKind::Http),
             ("server", ToolKind::Mcp),
             ("tool", ToolKind::Mcp),
+            ("domain", ToolKind::Run),
+            ("profile", ToolKind::Run),
         ];
         let tables = own_keys.iter().filter(|(_, kind)| *kind != tool.kind).map(|(key, _)| key);
         match of_others.iter().chain(tables).find(|key| self.file.has(&["tools", name, key])) {
@@ -395,6 +418,14 @@ impl<'a> Maker<'a> {
         }
         self.warnings.extend(made.warnings);
         Ok(made.tool)
+    }
+
+    fn run(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
+        let folder = self.needed(name, "domain", tool.domain.as_deref(), "the folder of a domain")?;
+        let profile = tool.profile.as_deref();
+        let domain =
+            called::domain(self.file, self.options, name, folder, profile, &mut self.secrets)?;
+        Ok(Arc::new(called::tool(self.file, name, tool, domain)?))
     }
 
     fn files(&self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
@@ -565,6 +596,7 @@ fn policy(file: &File, name: &str, tool: &ToolConfig, schema: &Value) -> Result<
         authority: pointers(&["authority"], &tool.authority)?,
         asks_person: false,
         cheap: tool.cheap,
+        lease: None,
         repeats: ToolRepeats { key: pointers(&["repeats", "key"], &repeats.key)?, ..repeats.clone() },
     })
 }
@@ -629,13 +661,17 @@ fn connects_to(file: &File, tool: &ToolConfig) -> Option<String> {
             let place = server.url.as_deref().map(url).or_else(command)?;
             Some(format!("server {name}: {place}"))
         }
+        ToolKind::Run => tool.domain.as_ref().map(|folder| format!("domain {folder}")),
         ToolKind::Mock | ToolKind::Question | ToolKind::Results => None,
     }
 }
 
 /// The JSON Schema of the parameters that the tool declares, or has by itself where it declares none.
-fn schema(tool: &ToolConfig) -> Value {
+pub(crate) fn schema(tool: &ToolConfig) -> Value {
     let declares = tool.parameters.names().next().is_some();
+    if tool.kind == ToolKind::Run && !declares {
+        return called::task();
+    }
     let own = tool.files.as_ref().filter(|_| !declares).and_then(files::schema);
     own.unwrap_or_else(|| parameters(tool))
 }

@@ -147,7 +147,14 @@ fn cost(state: &Run, recorded: &Recorded) -> Vec<ReportEntry> {
         let text = format!("{} {model}: {spent}, {calls}, {}", tier.name(), used(&tokens));
         entry(text, [format!("calls {}", keys.join(", "))])
     };
-    std::iter::once(entry(all, [])).chain(models.into_iter().map(model)).collect()
+    let notes = recorded.entries.iter().flat_map(|entry| &entry.notes);
+    let below = notes.filter_map(|note| {
+        let Note::LeaseCharged { key, used } = note else { return None };
+        let run = used.run.as_ref().map_or("its whole lease", |run| run.as_str());
+        let calls = counted(used.model_calls, "model call");
+        Some(entry(format!("run {run}: {}, {calls}, called by {key}", used.cost), []))
+    });
+    std::iter::once(entry(all, [])).chain(models.into_iter().map(model)).chain(below).collect()
 }
 
 fn used(usage: &Usage) -> String {

@@ -208,7 +208,8 @@ impl Durability {
             EventKind::ToolStarted { key, .. } | EventKind::ToolFinished { key, .. } => changes(run, key),
             EventKind::PersonAnswered { .. }
             | EventKind::ApprovedBy { .. }
-            | EventKind::Instruction { .. } => true,
+            | EventKind::Instruction { .. }
+            | EventKind::RunWaits { .. } => true,
             _ => false,
         };
         let rests =

@@ -229,6 +229,7 @@ impl RunSpans {
             EventKind::Started(_)
             | EventKind::CallRefused { .. }
             | EventKind::ToolStarted { .. }
+            | EventKind::RunWaits { .. }
             | EventKind::Instruction { .. }
             | EventKind::StopRequested { .. }
             | EventKind::StopWithdrawn

@@ -1,12 +1,13 @@
 //! The tools of a run: built once, checked once, then only looked up.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
 use loop_core::spec::ToolSpec;
-use loop_core::types::{Digest, canonical, digest};
+use loop_core::types::{Digest, Observation, canonical, digest};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -14,7 +15,8 @@ use serde_json::Value;
 use crate::context::{Credentials, ToolContext};
 use crate::declaration::ToolDeclaration;
 use crate::error::RegistryError;
-use crate::result::IntoToolResult;
+use crate::judge::{judge, unknown_tool};
+use crate::result::{IntoToolResult, ToolResult};
 use crate::schema::SchemaCheck;
 use crate::similar;
 use crate::text::one_line;
@@ -86,9 +88,24 @@ impl Registry {
         self.entry(name).map(|entry| Arc::clone(&entry.tool))
     }
 
+    /// The tool of a name or alias, where it is of this type.
+    pub fn value<T: Tool>(&self, name: &str) -> Option<&T> {
+        let tool: &dyn Any = &*self.entry(name)?.tool;
+        tool.downcast_ref()
+    }
+
     /// Whether the tool of a name or alias is to be given the settled results of the run.
     pub fn reads_results(&self, name: &str) -> bool {
         self.entry(name).is_some_and(|entry| entry.reads_results)
+    }
+
+    /// What a result of one of its tools is worth to a run, with `cap` characters for the model. A tool that it does not have
+    /// is an unknown one.
+    pub fn observe(&self, result: ToolResult, cap: usize) -> Observation {
+        match self.entry(&result.tool_name) {
+            Some(entry) => judge(&entry.declaration, result, cap),
+            None => unknown_tool(&result.tool_name, &self.similar(&result.tool_name), cap),
+        }
     }
 
     /// At most three tools whose name or alias comes near `name`, nearest first.

@@ -46,7 +46,7 @@ pub struct Candidate {
 
 /// Where a smart tool's candidates come from.
 #[async_trait]
-pub trait Source: Send + Sync {
+pub trait Source: Send + Sync + 'static {
     /// What the tool says about itself; that it is smart is added.
     fn declaration(&self) -> &ToolDeclaration;
 

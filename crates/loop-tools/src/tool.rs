@@ -1,5 +1,6 @@
 //! What a tool is, and the two ways to make one from a closure.
 
+use std::any::Any;
 use std::future::Future;
 use std::marker::PhantomData;
 
@@ -17,7 +18,7 @@ use crate::result::{IntoToolResult, ToolResult};
 
 /// One kind of data from one source, or one kind of action (S0-37, S0-58).
 #[async_trait]
-pub trait Tool: Send + Sync {
+pub trait Tool: Any + Send + Sync {
     /// What the tool says about itself; read once, at registration.
     fn spec(&self) -> &ToolDeclaration;
 
@@ -93,7 +94,7 @@ impl<F> FnTool<F> {
 #[async_trait]
 impl<F, Fut> Tool for FnTool<F>
 where
-    F: Fn(Value, ToolContext, Credentials) -> Fut + Send + Sync,
+    F: Fn(Value, ToolContext, Credentials) -> Fut + Send + Sync + 'static,
     Fut: Future + Send,
     Fut::Output: IntoToolResult,
 {
@@ -123,8 +124,8 @@ impl<Args: JsonSchema, F> TypedTool<Args, F> {
 #[async_trait]
 impl<Args, F, Fut> Tool for TypedTool<Args, F>
 where
-    Args: DeserializeOwned + Send,
-    F: Fn(Args, ToolContext) -> Fut + Send + Sync,
+    Args: DeserializeOwned + Send + 'static,
+    F: Fn(Args, ToolContext) -> Fut + Send + Sync + 'static,
     Fut: Future + Send,
     Fut::Output: IntoToolResult,
 {

@@ -1,11 +1,42 @@
 //! Leases of runs that are called as tools: granted before they start, charged and returned when they settle.
 
+use std::sync::Arc;
+
+use crate::run::Run;
 use crate::run::calls::ChildWait;
+use crate::run::event::CalledBy;
 use crate::run::note::Note;
 use crate::run::phase::Batch;
 use crate::run::rest::Rest;
 use crate::spec::{Setting, held_back};
 use crate::types::{ChildUse, CommandKey, Cost, Lease, Observation, PicoUsd, Status, Taint, Usage};
+
+impl Run {
+    /// What the run has read so far.
+    pub fn taint(&self) -> Taint {
+        self.state.knowledge.taint
+    }
+
+    /// What flows down to the run that the action under this key calls.
+    pub fn calling(&self, key: CommandKey) -> CalledBy {
+        let started = self.started();
+        let by = started.provenance.called_by.as_deref();
+        let before = match (by, started.history.as_ref()) {
+            (Some(by), _) => &*by.user_texts,
+            (None, Some(history)) => &*history.user_texts,
+            (None, None) => &[],
+        };
+        let said = self.state.inbox.instructions().iter().map(|instruction| &instruction.text);
+        CalledBy {
+            run: self.id().clone(),
+            root: by.map_or(self.id(), |by| &by.root).clone(),
+            key,
+            taint: self.taint(),
+            item: by.map_or(&started.item, |by| &by.item).clone(),
+            user_texts: before.iter().chain(said).map(Arc::clone).collect(),
+        }
+    }
+}
 
 impl Rest<'_> {
     /// Grants each run of a batch its lease: an equal part of the rest, at most what the tool may use. A run for which

@@ -18,10 +18,10 @@ use crate::config::{CommandConfig, FilesConfig, HttpConfig, Ordered};
 pub(crate) struct ToolConfig {
     /// What it does: `sql` asks or changes a database, `docs` searches a folder of documents, `http` asks a server, `question`
     /// asks a person, `results` reads more of an earlier result that was cut, `command` runs a program, `files` works on the
-    /// files of a folder, `mcp` is a tool of a server in `servers`, `mock` is only declared: an eval says what its calls bring.
+    /// files of a folder, `run` calls another domain, `mcp` is a tool of a server in `servers`, `mock` is only declared: an eval says what its calls bring.
     pub(crate) kind: ToolKind,
     /// What it does to the world: `read` if it only reads. Other effects need a person's consent. Required, except of
-    /// `question`, `results` and `mcp`. Default of `mcp`: `write_irreversible`, and `read` for the tool that reads resources.
+    /// `question`, `results`, `run` and `mcp`. Default of `mcp`: `write_irreversible`, and `read` for the tool that reads resources.
     #[schemars(schema_with = "effect_schema", required)]
     pub(crate) effect: Option<Effect>,
     /// Its name for people, and the heading of its results. Default: made from its name.
@@ -64,6 +64,11 @@ pub(crate) struct ToolConfig {
         allow(dead_code, reason = "without the feature it is only recognised")
     )]
     pub(crate) tool: Option<String>,
+    /// For `run`: the folder of the domain that a call runs, as a run of its own. It may use what is left of this run's limits,
+    /// and at most its own.
+    pub(crate) domain: Option<String>,
+    /// For `run`: the profile of that domain. Default: none.
+    pub(crate) profile: Option<String>,
     /// For `command`: the program.
     pub(crate) command: Option<CommandConfig>,
     /// For `files`: the folder, and what is done with its files.
@@ -235,6 +240,8 @@ pub(crate) enum ToolKind {
     Command,
     /// Works on the files of a folder.
     Files,
+    /// Calls another domain: a run of its own.
+    Run,
     /// Is a tool of a server that speaks MCP.
     Mcp,
     /// Is only declared: an eval says what its calls bring.
@@ -252,6 +259,7 @@ impl ToolKind {
             Self::Results => "results",
             Self::Command => "command",
             Self::Files => "files",
+            Self::Run => "run",
             Self::Mcp => "mcp",
             Self::Mock => "mock",
         }

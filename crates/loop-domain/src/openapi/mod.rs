@@ -75,8 +75,9 @@ pub(crate) fn import(text: &str, options: &ImportOptions) -> Result<Imported, Im
 fn check(entry: &mut Entry) {
     // What it needs from the operator is known, and an empty user or another host cannot be judged before.
     let text = format!("{AROUND}{}", entry.toml(true));
-    let loaded = File::of_text(PathBuf::from("loopgate.toml"), text, &LoadOptions::default());
-    if let Err(error) = loaded.and_then(|file| crate::tools::tools(&file).map(|_| ())) {
+    let options = LoadOptions::default();
+    let loaded = File::of_text(PathBuf::from("loopgate.toml"), text, &options);
+    if let Err(error) = loaded.and_then(|file| crate::tools::tools(&file, &options).map(|_| ())) {
         let message = match error {
             DomainError::Invalid { message, .. } => message,
             other => other.to_string(),

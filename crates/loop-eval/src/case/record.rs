@@ -245,6 +245,7 @@ impl World {
                 | EventKind::ModelFailed { .. }
                 | EventKind::EagerStarted { .. }
                 | EventKind::ToolStarted { .. }
+                | EventKind::RunWaits { .. }
                 | EventKind::CheckStarted { .. }
                 | EventKind::Checked { .. }
                 | EventKind::SaveFinished { .. } => {}

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use loop_core::types::{
-    CommandKey, Data, Digest, FailureText, Millis, Observation, ResultPicture, Status, SubCallUse,
+    ChildUse, CommandKey, Data, Digest, FailureText, Millis, Observation, ResultPicture, Status,
+    SubCallUse,
 };
 use loop_core::{Event, EventKind};
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,8 @@ struct StoredResult<T> {
     digest: Digest,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sub_call: Option<Box<SubCallUse>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    child: Option<Box<ChildUse>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -98,6 +101,7 @@ impl<'e> StoredResult<&'e str> {
             data,
             digest,
             sub_call,
+            child,
             retry_after_ms,
             warnings,
             pictures,
@@ -116,6 +120,7 @@ impl<'e> StoredResult<&'e str> {
             data,
             digest: *digest,
             sub_call: sub_call.clone(),
+            child: child.clone(),
             retry_after_ms: *retry_after_ms,
             warnings: warnings.clone(),
             pictures: pictures.clone(),
@@ -170,6 +175,7 @@ impl StoredResult<Arc<str>> {
             data,
             digest,
             sub_call,
+            child,
             retry_after_ms,
             warnings,
             pictures,
@@ -188,6 +194,7 @@ impl StoredResult<Arc<str>> {
             data,
             digest,
             sub_call,
+            child,
             retry_after_ms,
             warnings,
             pictures,

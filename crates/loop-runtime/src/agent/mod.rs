@@ -1,5 +1,6 @@
 //! The short way to a loop: an agent that converses, or one that ends with a value of a type.
 
+mod as_tool;
 mod builder;
 mod calling;
 mod error;

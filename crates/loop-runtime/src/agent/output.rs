@@ -208,8 +208,8 @@ struct Formatter<Output, F> {
 #[async_trait]
 impl<Output, F, Fut, E> Tool for Formatter<Output, F>
 where
-    Output: DeserializeOwned + Send,
-    F: Fn(Output) -> Fut + Send + Sync,
+    Output: DeserializeOwned + Send + 'static,
+    F: Fn(Output) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<String, E>> + Send,
     E: Display,
 {

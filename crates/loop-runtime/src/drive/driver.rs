@@ -32,9 +32,9 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::gate::{Condition, Measure};
 use loop_core::run::{
-    CallModel, Check, DroppedRead, NotEager, PersonRequest, Phase, RunTool, Saved, StopMode,
+    CallModel, Check, DroppedRead, NotEager, PersonRequest, RunTool, Saved, StopMode,
 };
-use loop_core::types::{CommandKey, Millis, Slot, Tier};
+use loop_core::types::{CommandKey, Lease, Millis, Slot, Taint, Tier};
 use loop_core::{Certificate, Command, Event, EventKind, Note, Outcome, Rejected, Run, StopReason};
 use loop_journal::{Durability, Entry, JournalError, RunWriter};
 use loop_llm::Message;
@@ -46,6 +46,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::drive::check::CheckWork;
+use crate::drive::child::{ChildCall, RunAsTool};
 use crate::drive::controls::{self, EarlyAnswers};
 use crate::drive::conversation::{self, Conversation};
 use crate::drive::driver::opening::Clock;
@@ -128,6 +129,8 @@ struct InFlight {
     ends: Option<Instant>,
     /// Whether nothing is sent yet; of a call to a model.
     waits: Option<Arc<Waits>>,
+    /// Stops a run that was called as a tool at its next gate.
+    at_gate: Option<CancellationToken>,
     /// The number of its dispatch; 0 where it is not a tool. After an eager read was dropped, another call may go by
     /// its key and try.
     dispatch: u64,
@@ -136,7 +139,7 @@ struct InFlight {
 impl InFlight {
     /// It ends by itself, or when it is cancelled.
     fn with(cancel: &CancellationToken) -> Self {
-        Self { cancel: cancel.clone(), ends: None, waits: None, dispatch: 0 }
+        Self { cancel: cancel.clone(), ends: None, waits: None, at_gate: None, dispatch: 0 }
     }
 }
 
@@ -150,6 +153,8 @@ pub(crate) struct Ended {
     pub(crate) tools: Vec<ToolUse>,
     /// What a run waits for that was left; none of a run that is over.
     pub(crate) requested: Option<Vec<PersonRequest>>,
+    /// What the run had read.
+    pub(crate) taint: Taint,
 }
 
 /// Who decides how fast a run continues.
@@ -243,7 +248,8 @@ impl Driver {
             Some(_) => conversation::stored(prompts, run),
             None => Vec::new(),
         };
-        Ended { outcome, messages, step_errors: self.in_place.errors(), tools: self.uses.all(), requested }
+        let taint = self.run.taint();
+        Ended { outcome, messages, step_errors: self.in_place.errors(), tools: self.uses.all(), requested, taint }
     }
 
     async fn outcome_after(&mut self, driven: Result<(), Broken>) -> Outcome {
@@ -269,7 +275,7 @@ impl Driver {
     }
 
     fn is_waiting(&self) -> bool {
-        matches!(self.run.phase(), Phase::WaitingForPerson { .. })
+        self.run.waits_for_people()
     }
 
     /// Whether nothing is left to do here but to wait for people, which is left to others.
@@ -404,6 +410,9 @@ impl Driver {
             .values()
             .filter_map(|begun| begun.waits.as_ref())
             .for_each(|it| it.stop(is_stop_requested));
+        if is_stop_requested {
+            self.in_flight.values().filter_map(|begun| begun.at_gate.as_ref()).for_each(|it| it.cancel());
+        }
         for command in commands {
             match command {
                 Command::CallModel(call) if self.is_in_flight(call.key, call.attempt) => {}
@@ -580,7 +589,25 @@ impl Driver {
         Ok(())
     }
 
+    /// Starts a run that is called as a tool. It takes its own time: its wall clock is part of its lease.
+    fn start_run(&mut self, command: &RunTool, lease: Lease, tool: RunAsTool) {
+        let (key, attempt) = (command.key, command.attempt);
+        let (token, at_gate) = (CancellationToken::new(), CancellationToken::new());
+        self.dispatches += 1;
+        let dispatch = self.dispatches;
+        let begun = InFlight { dispatch, at_gate: Some(at_gate.clone()), ..InFlight::with(&token) };
+        self.in_flight.insert((key, attempt), begun);
+        let span = self.spans.of_call(self.run.id(), key, attempt);
+        let call = ChildCall::of(&self.run, command, lease, span);
+        let call = call.run(tool, Arc::clone(&self.parts), token, at_gate);
+        self.tasks.push(call.map(move |settled| Settled { dispatch, ..settled }).boxed());
+    }
+
     async fn start_tool(&mut self, mut command: RunTool) -> Result<(), Broken> {
+        if let Some((lease, tool)) = command.lease.zip(self.parts.registry.value::<RunAsTool>(&command.tool).cloned()) {
+            self.start_run(&command, lease, tool);
+            return Ok(());
+        }
         if command.sub_call.is_some() && !self.reserve_shared_sub_call(command.key, command.attempt).await? {
             command.sub_call = None;
         }
@@ -618,7 +645,7 @@ impl Driver {
             conversation.take_back(messages);
         }
         match &mut kind {
-            EventKind::ToolFinished { key, attempt, .. } => {
+            EventKind::ToolFinished { key, attempt, .. } | EventKind::RunWaits { key, attempt, .. } => {
                 let begun = self.in_flight.get(&(*key, *attempt));
                 begun.filter(|begun| begun.dispatch == dispatch)?;
                 self.in_flight.remove(&(*key, *attempt));

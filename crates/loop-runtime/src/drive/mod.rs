@@ -2,6 +2,7 @@
 
 pub mod again;
 pub(crate) mod check;
+pub(crate) mod child;
 pub(crate) mod controls;
 pub(crate) mod conversation;
 pub(crate) mod driver;

@@ -1,13 +1,14 @@
 //! What a loop is put together from: spec, tools, models, prompts, journal.
 
-use std::sync::{Arc, OnceLock};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use loop_core::run::{History, Overridden, Phase, Program, Provenance, Purpose, Started};
+use loop_core::run::{CalledBy, History, Overridden, Phase, Program, Provenance, Purpose, Started};
 use loop_core::secrets::Secrets;
 use loop_core::spec::SpecNames;
 use loop_core::types::{CommandKey, RunId, Slot};
-use loop_core::{Facts, Run, RunSpec, WorkItem};
+use loop_core::{EventKind, Facts, Run, RunSpec, WorkItem};
 use loop_journal::shared::SharedBudgets;
 use loop_journal::{Header, Journal};
 use loop_llm::Message;
@@ -61,6 +62,10 @@ pub(crate) struct Parts {
     /// Which runs are traced. `None`: none has spans of its own.
     pub(crate) sampler: Option<Arc<dyn TraceSampler>>,
     pub(crate) hooks: Hooks,
+    /// The call that its runs answer. `None`: no run calls them.
+    pub(crate) called_by: Option<CalledBy>,
+    /// What people said to runs that its runs called, until those are taken up.
+    pub(crate) said: Arc<Mutex<BTreeMap<RunId, Vec<EventKind>>>>,
 }
 
 impl Parts {
@@ -154,6 +159,7 @@ impl Parts {
             overridden: self.overridden.iter().map(kept).collect(),
             prices: loop_llm::prices::origin().into(),
             engine: "".into(),
+            called_by: self.called_by.clone().map(Box::new),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! A loop put together. It serves any number of runs.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -84,6 +85,8 @@ impl Runner {
             watchers: Vec::new(),
             sampler: None,
             hooks: Hooks::default(),
+            called_by: None,
+            said: Arc::default(),
         };
         Self { parts: Arc::new(parts) }
     }
@@ -228,6 +231,13 @@ impl Runner {
     /// Its hooks.
     pub fn hooks(&self) -> &Hooks {
         &self.parts.hooks
+    }
+
+    /// The same loop, which tells `run`, a run that its runs called and that waits for people, what they said, as soon as
+    /// the run that called it is resumed.
+    pub fn having_said(self, run: &RunId, said: impl IntoIterator<Item = EventKind>) -> Self {
+        let said = BTreeMap::from([(run.clone(), said.into_iter().collect())]);
+        self.with(|parts| parts.said = Arc::new(Mutex::new(said)))
     }
 
     /// The same loop with these validators, which are asked in this order: about each output that fits its schema, or about
@@ -495,6 +505,8 @@ impl Runner {
             watchers: shared.watchers.clone(),
             sampler: shared.sampler.clone(),
             hooks: shared.hooks.clone(),
+            called_by: shared.called_by.clone(),
+            said: Arc::clone(&shared.said),
         };
         change(&mut parts);
         Self { parts: Arc::new(parts) }

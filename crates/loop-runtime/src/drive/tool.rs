@@ -42,6 +42,9 @@ pub(crate) struct ToolWork {
     results: Vec<(EvidenceId, Arc<str>, Data)>,
     /// The question to a model that was granted. `None`: none was.
     sub_call: Option<SubCall>,
+    /// Whether it has a lease. Here no run takes it: it is mocked, or an engine drives the caller.
+    #[serde(default)]
+    is_leased: bool,
     markdown_chars: usize,
 }
 
@@ -76,6 +79,7 @@ impl ToolWork {
             traceparent,
             results,
             sub_call,
+            is_leased: command.lease.is_some(),
             markdown_chars: run.spec().limits.markdown_chars as usize,
         }
     }
@@ -125,7 +129,7 @@ impl Dispatch {
         credentials: &Credentials,
     ) -> impl Future<Output = Settled> + Send + use<> {
         let Self { work, context } = self;
-        let (key, attempt) = (work.key, work.attempt);
+        let (key, attempt, is_leased) = (work.key, work.attempt, work.is_leased);
         let (tool, limit) = (&work.tool, work.timeout_ms);
         // It ends in time, and at once when it is cancelled, whatever the tool does.
         let call = registry.dispatch_shared(
@@ -138,7 +142,9 @@ impl Dispatch {
         );
         // Not a block that awaits it: such a block has room for the call twice.
         call.map(move |observation| {
-            let observation = bounded(observation).into();
+            let mut observation = bounded(observation);
+            observation.child = is_leased.then(Box::default);
+            let observation = observation.into();
             Settled::of(EventKind::ToolFinished { key, attempt, observation })
         })
     }

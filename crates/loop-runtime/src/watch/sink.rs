@@ -57,6 +57,7 @@ pub(crate) fn kind(secrets: &Secrets, mut kind: EventKind) -> EventKind {
         | EventKind::CallRefused { .. }
         | EventKind::CheckStarted { .. }
         | EventKind::ToolStarted { .. }
+        | EventKind::RunWaits { .. }
         | EventKind::StopRequested { .. }
         | EventKind::StopWithdrawn
         | EventKind::DeadlineReached

@@ -424,6 +424,10 @@ impl Live {
             EventKind::EagerStarted { name, arguments, .. } => {
                 self.say(Line::from("  early  ").plain(format!("{name} {arguments}")));
             }
+            EventKind::RunWaits { used, .. } => {
+                let run = used.run.as_ref().map_or("", |run| run.as_str());
+                self.say(Line::from("  ").styled(ODD, "waits").plain(format!("  run {run}, for a person")));
+            }
             EventKind::CallRefused { .. }
             | EventKind::ToolStarted { .. }
             | EventKind::PersonAnswered { .. }
@@ -551,7 +555,14 @@ impl Live {
                     self.say(Line::from("  ").styled(ODD, what));
                 }
             }
+            Note::Leased { key, lease } => {
+                let cost = lease.cost.map_or_else(|| "any cost".to_owned(), |cost| cost.to_string());
+                let calls = lease.model_calls;
+                let what = format!("{key} is a run, within {cost} and {calls} model calls");
+                self.say(Line::from("  ").styled(DIM, what));
+            }
             Note::CallCharged { .. }
+            | Note::LeaseCharged { .. }
             | Note::ReadUsed { .. }
             | Note::ActionSettled { .. }
             | Note::Stopped { .. }

@@ -139,6 +139,9 @@ impl Calls {
                 let word = if is_good { "saved" } else { "not saved" };
                 self.finish((key, *attempt), now, word.to_owned(), is_good);
             }
+            EventKind::RunWaits { key, attempt, .. } => {
+                self.finish((*key, *attempt), now, "waits for a person".to_owned(), true);
+            }
             EventKind::Started(_)
             | EventKind::CheckStarted { .. }
             | EventKind::Instruction { .. }

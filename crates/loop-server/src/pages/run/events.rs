@@ -127,6 +127,9 @@ fn what(seen: &Seen<'_>) -> String {
         EventKind::ToolFinished { observation, .. } => {
             format!("{}: {}", observation.status.name(), observation.summary)
         }
+        EventKind::RunWaits { used, .. } => {
+            used.run.as_ref().map_or_else(String::new, |run| format!("run {run} waits for a person"))
+        }
         EventKind::PersonAnswered { answer, .. } => match answer {
             PersonAnswer::Approved => "approved".to_owned(),
             PersonAnswer::Denied { why } => format!("denied: {why}"),

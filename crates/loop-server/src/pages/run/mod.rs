@@ -219,6 +219,7 @@ fn key_of(kind: &EventKind) -> Option<loop_core::types::CommandKey> {
         | EventKind::EagerStarted { key, .. }
         | EventKind::ToolStarted { key, .. }
         | EventKind::ToolFinished { key, .. }
+        | EventKind::RunWaits { key, .. }
         | EventKind::PersonAnswered { key, .. }
         | EventKind::ApprovedBy { key, .. }
         | EventKind::CheckStarted { key, .. }

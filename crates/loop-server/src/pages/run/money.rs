@@ -84,6 +84,20 @@ impl Money {
                 });
             }
         }
+        for note in &seen.entry.notes {
+            if let Note::LeaseCharged { key, used } = note {
+                self.spent.push(Charge {
+                    at: seen.at,
+                    key: key.to_string(),
+                    attempt: 1,
+                    tier: "run",
+                    input: used.usage.total_input(),
+                    output: used.usage.total_output(),
+                    cached: used.usage.cache_read,
+                    cost: used.cost.total(),
+                });
+            }
+        }
         let own = run.spec().limits.cost.map(|limit| limit.0);
         let shared = run.shared_limit().map(|limit| limit.0);
         let limit = own.into_iter().chain(shared).min().map(PicoUsd);

@@ -1,0 +1,40 @@
+//! An agent as a tool of another one.
+
+use std::sync::Arc;
+
+use loop_llm::Message;
+use loop_tools::{Tool, ToolDeclaration};
+use serde_json::{Value, json};
+
+use crate::agent::Agent;
+use crate::agent::calling::begin_with;
+use crate::drive::child::RunAsTool;
+
+impl<Output> Agent<Output> {
+    /// The agent as a tool of another one, with one parameter, `task`: what it is to do. Each call is a run of its own, within
+    /// what is left of the caller's limits and at most its own ones: see [`RunAsTool`].
+    ///
+    /// ```
+    /// # use loop_runtime::{Agent, models::Offline};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let searcher = Agent::new(Offline::new()).instructions("You search.").build()?;
+    /// let agent = Agent::new(Offline::new())
+    ///     .with_tool(searcher.as_tool("search", "Searches for what the task names"))
+    ///     .build()?;
+    /// let answer = agent.prompt("Search user Alice").await?;
+    /// // The calls of both are in the total, and within the limits of the first.
+    /// assert_eq!(answer.meta.totals.model_calls, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn as_tool(&self, name: impl Into<Arc<str>>, description: impl Into<Arc<str>>) -> Arc<dyn Tool> {
+        let task = json!({ "type": "string", "description": "What it is to do, with all that it has to know" });
+        let schema = json!({ "type": "object", "properties": { "task": task }, "required": ["task"] });
+        let declaration = ToolDeclaration::read(name, description).schema(schema);
+        Arc::new(RunAsTool::answering(declaration, self.runner().clone(), |arguments| {
+            let task = arguments.get("task").and_then(Value::as_str).unwrap_or_default();
+            begin_with(&[Message::user(task)]).map_err(|error| error.to_string())
+        }))
+    }
+}
