@@ -48,6 +48,7 @@ mod smart;
 mod stops;
 mod streaming;
 mod strict;
+mod trees;
 mod versions;
 mod waits;
 mod ways;

@@ -8,11 +8,13 @@ use crate::run::apply::{Run, State};
 use crate::run::asking::Asking;
 use crate::run::event::PersonAnswer;
 use crate::run::rejected::{AnswerFault, Rejected};
-use crate::types::{Approver, Arguments, CommandKey, Digest, Effect, Instruction, Millis};
+use crate::types::{Approver, Arguments, CommandKey, Digest, Effect, Instruction, Millis, RunId};
 
 /// An action that waits for a person, with everything needed to decide on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersonRequest {
+    /// The run that asks: this one, or one that it called as a tool.
+    pub run: RunId,
     /// The action's key. An answer names it.
     pub key: CommandKey,
     /// The model's own name for the call.
@@ -64,6 +66,7 @@ impl Run {
             let action = self.state.calls.actions.get(ask.action as usize)?;
             let tool = self.spec.tool(action.tool_name())?;
             Some(PersonRequest {
+                run: self.id().clone(),
                 key: action.key,
                 id: Arc::clone(&action.action.id),
                 tool: Arc::clone(&tool.name),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use loop_core::run::{CalledBy, Phase, RunTool, StopMode};
+use loop_core::run::{CalledBy, PersonRequest, Phase, RunTool, StopMode};
 use loop_core::spec::GateSettings;
 use loop_core::types::{
     Arguments, ChildUse, CommandKey, Effect, EvidenceId, Lease, Observation, RunId, Status, StopClass, Taint, TraceParent,
@@ -103,7 +103,8 @@ pub(crate) struct ChildCall {
 /// How far a run below came.
 enum Came {
     Ended(Outcome, Taint),
-    Waits(Outcome, Taint),
+    /// It waits for people, whom it asks this.
+    Waits(Outcome, Taint, Vec<PersonRequest>),
 }
 
 impl ChildCall {
@@ -136,9 +137,9 @@ impl ChildCall {
         let (key, attempt, cap) = (self.key, self.attempt, self.markdown_chars);
         let ToolDeclaration { name, title, .. } = &tool.declaration;
         let (result, child) = match self.came(&tool, &caller, &cancel, &stopping).await {
-            Ok(Came::Waits(outcome, taint)) => {
+            Ok(Came::Waits(outcome, taint, asks)) => {
                 let used = Box::new(used(&outcome, taint));
-                return Settled::of(EventKind::RunWaits { key, attempt, used });
+                return Settled { asks, ..Settled::of(EventKind::RunWaits { key, attempt, used }) };
             }
             Ok(Came::Ended(outcome, taint)) => (self.told(name, title, &outcome), used(&outcome, taint)),
             Err(why) => (told_failure(name, title, &why), ChildUse::default()),
@@ -182,7 +183,10 @@ impl ChildCall {
                 driving.await
             }
         };
-        Ok(if requested.is_some() { Came::Waits(outcome, taint) } else { Came::Ended(outcome, taint) })
+        Ok(match requested {
+            Some(requested) => Came::Waits(outcome, taint, requested),
+            None => Came::Ended(outcome, taint),
+        })
     }
 
     /// The loop within the lease, with everything that flows down.

@@ -110,6 +110,8 @@ pub(crate) struct Driver {
     remote: Option<Box<(Arc<str>, EventKind)>>,
     /// What was said to questions before they were open.
     answers: EarlyAnswers,
+    /// What runs below that wait ask people, by the action that called them.
+    asked_below: BTreeMap<CommandKey, Vec<PersonRequest>>,
     /// Ends the run once it is cancelled; taken when that was heard.
     cancel: Option<CancellationToken>,
     /// Everyone who could ask for something is gone.
@@ -213,6 +215,7 @@ impl Driver {
             listener: feeds.first().cloned().filter(|_| pace == Pace::InStep),
             feeds,
             pace,
+            asked_below: BTreeMap::new(),
             cancel: None,
             deaf: false,
         }
@@ -241,7 +244,9 @@ impl Driver {
             // One that panicked left its message where it was.
             _ = delivery.await;
         }
-        let requested = (driven.is_ok() && self.is_waiting()).then(|| self.run.requested());
+        let below = std::mem::take(&mut self.asked_below);
+        let requested = (driven.is_ok() && self.is_waiting())
+            .then(|| self.run.requested().into_iter().chain(below.into_values().flatten()).collect());
         let outcome = self.outcome_after(driven).await;
         let (prompts, run) = (&self.parts.prompts, &self.run);
         let messages = match &self.conversation {
@@ -640,7 +645,7 @@ impl Driver {
 
     /// What the end of something in flight comes to; nothing where it is a read that was dropped.
     fn settle(&mut self, settled: Settled) -> Option<EventKind> {
-        let Settled { mut kind, retry, messages, dispatch } = settled;
+        let Settled { mut kind, retry, messages, dispatch, asks } = settled;
         if let (Some(conversation), Some(messages)) = (&mut self.conversation, messages) {
             conversation.take_back(messages);
         }
@@ -649,6 +654,7 @@ impl Driver {
                 let begun = self.in_flight.get(&(*key, *attempt));
                 begun.filter(|begun| begun.dispatch == dispatch)?;
                 self.in_flight.remove(&(*key, *attempt));
+                self.asked_below.insert(*key, asks);
             }
             EventKind::ModelReplied { key, attempt, .. } | EventKind::Checked { key, attempt, .. } => {
                 self.in_flight.remove(&(*key, *attempt));

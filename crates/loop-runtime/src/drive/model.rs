@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use loop_core::reply::{FinishReason, Reply};
-use loop_core::run::CallModel;
+use loop_core::run::{CallModel, PersonRequest};
 use loop_core::secrets::Secrets;
 use loop_core::spec::{CostMode, Execution, MAX_REQUESTED_CALLS};
 use loop_core::types::{
@@ -335,11 +335,13 @@ pub(crate) struct Settled {
     pub(crate) messages: Option<Vec<Message>>,
     /// The number of the dispatch that it settles; 0 where it is not of a tool.
     pub(crate) dispatch: u64,
+    /// What a run that was called as a tool asks people.
+    pub(crate) asks: Vec<PersonRequest>,
 }
 
 impl Settled {
     pub(crate) fn of(kind: EventKind) -> Self {
-        Self { kind, retry: None, messages: None, dispatch: 0 }
+        Self { kind, retry: None, messages: None, dispatch: 0, asks: Vec::new() }
     }
 }
 
