@@ -34,6 +34,7 @@ fn ran(used_up: (u64, u32), taint: Taint) -> Observation {
         cost: Cost { known: PicoUsd(cost), unknown_calls: 0 },
         model_calls,
         tool_calls: 1,
+        undone: false,
         taint,
     };
     Observation { child: Some(Box::new(child)), ..found("the child's document") }
@@ -178,6 +179,26 @@ fn an_effect_in_doubt_below_makes_the_caller_doubtful() {
 }
 
 #[test]
+fn an_effect_that_a_run_below_owes_is_owed_here_until_a_later_call_makes_it() {
+    let asked = |results: &[bool], priority: &str| {
+        let mut world = caller(|_| {}).start();
+        for (nth, undone) in results.iter().enumerate() {
+            let child = ChildUse { undone: *undone, ..ChildUse::default() };
+            let result = Observation { child: Some(Box::new(child)), ..found(&format!("result {nth}")) };
+            let draft = draft("medium").asks_as(priority, "delegate", target(&format!("{nth}")));
+            world = world.replied(&draft).finished(&format!("{}/action-0", nth + 1), result);
+        }
+        let outcome = world.replied(&draft("high")).outcome().clone();
+        (outcome.stop.class, outcome.stop.also.iter().any(|it| it.reason == StopReason::EffectNotDone))
+    };
+    assert_eq!(asked(&[true], "required"), (StopClass::Partial, true));
+    assert_eq!(asked(&[false], "required"), (StopClass::Answered, false));
+    assert_eq!(asked(&[true, false], "required"), (StopClass::Answered, false));
+    assert_eq!(asked(&[false, true], "required"), (StopClass::Partial, true));
+    assert_eq!(asked(&[true], "recommended"), (StopClass::Answered, false));
+}
+
+#[test]
 fn time_in_which_a_run_below_waits_for_people_does_not_count() {
     let mut world = caller(|limits| limits.wall_ms = 10_000).start().replied(&delegating(&["a"]));
     let RunTool { key, attempt, .. } = world.tools()[0].clone();
@@ -307,6 +328,7 @@ fn settle(nodes: &mut [Node], at: usize) {
         cost: totals.cost,
         model_calls: totals.model_calls,
         tool_calls: totals.tool_calls,
+        undone: false,
         taint: Taint::default(),
     };
     let observation = Observation { child: Some(Box::new(child)), ..found(&format!("by {at}")) }.into();

@@ -260,7 +260,7 @@ async fn a_run_below_that_waits_for_a_person_is_left_and_continued_with_its_call
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     let (key, binding) = (requested.key, Some(requested.binding));
     let yes = Kind::PersonAnswered { key, answer: loop_runtime::people::PersonAnswer::Approved, binding };
-    let outcome = runner.having_said(&below, [yes]).resume(&root).await.unwrap();
+    let outcome = runner.having_said([(below.clone(), vec![yes])]).resume(&root).await.unwrap();
     assert_eq!((outcome.answer.as_deref(), outcome.stop.reason()), (Some("All done."), StopReason::Completed));
     assert_eq!(outcome.totals.model_calls, 4);
     assert!(outcome.totals.wall_ms < 60_000, "{}", outcome.totals.wall_ms);

@@ -43,6 +43,8 @@ pub enum WhyNotDone {
     Expired,
     /// It was not begun for another reason: a limit, an open breaker, no approver to ask, the end of the run.
     NotAdmitted,
+    /// The run that it calls owed an effect, and that did not happen.
+    Below,
 }
 
 impl WhyNotDone {
@@ -52,6 +54,7 @@ impl WhyNotDone {
             Self::Denied => "was denied",
             Self::Expired => "was not approved in time",
             Self::NotAdmitted => "was not admitted",
+            Self::Below => "left an effect of its own undone",
         }
     }
 }
@@ -72,23 +75,27 @@ impl fmt::Display for NotDone {
 /// The owed effects among `actions` that did not happen, each once, in request order. `evidence` holds their results.
 ///
 /// An effect is owed until it ran, whatever it returned, until an earlier result answered it, or until the same tool ran
-/// later. An action that names no tool or has invalid arguments is not an effect: the model reads why, and may correct or drop it.
+/// later. A run that is called as a tool is one if it owed one itself that did not happen. An action that names no tool or has invalid arguments is not an effect: the model reads why, and may correct or drop it.
 pub(crate) fn not_done(
     spec: &RunSpec,
     has_plan: bool,
     actions: &[&JudgedAction],
     evidence: &[Evidence],
 ) -> Vec<NotDone> {
+    let result = |id: Option<EvidenceId>| id.and_then(|id| Evidence::find(evidence, id));
     let effect = |action: &JudgedAction| {
         let tool = spec.tool(action.tool.as_deref()?)?;
-        (!tool.effect.is_read() && !tool.policy.asks_person).then_some(tool)
+        let is_run = || result(action.evidence).is_some_and(|it| it.observation.child.is_some());
+        (!tool.effect.is_read() && !tool.policy.asks_person || tool.policy.lease.is_some() && is_run())
+            .then_some(tool)
     };
     let effects: Vec<&JudgedAction> = actions.iter().filter(|it| effect(it).is_some()).copied().collect();
     if effects.is_empty() {
         return Vec::new();
     }
+    let left_undone = |it: &Evidence| it.observation.child.as_ref().is_some_and(|child| child.undone);
     let is_run = |id: Option<EvidenceId>| {
-        id.and_then(|id| Evidence::find(evidence, id)).is_some_and(|it| was_made(it.observation.status))
+        result(id).is_some_and(|it| was_made(it.observation.status) && !left_undone(it))
     };
     let has_run = |action: &JudgedAction| action.verdict == Verdict::Run && is_run(action.evidence);
     let call = |action: &JudgedAction| (action.tool.clone(), Arc::clone(action.parameters.text()));
@@ -115,7 +122,10 @@ pub(crate) fn not_done(
         if !is_owed || is_done || earlier.is_some_and(has_run) {
             continue;
         }
-        let Some(why) = why_not(earlier.unwrap_or(action)) else { continue };
+        let judged = earlier.unwrap_or(action);
+        let is_below = result(judged.evidence).is_some_and(left_undone);
+        let why = if is_below { Some(WhyNotDone::Below) } else { why_not(judged) };
+        let Some(why) = why else { continue };
         if reported.insert(call(action)) {
             let read = untrusted.partition_point(|(pass, _)| *pass < action.key.pass);
             let sources = untrusted.iter().take(read).skip(read.saturating_sub(MAX_SOURCES));

@@ -427,6 +427,12 @@ impl Certificate {
         self.also.iter().any(|condition| condition.reason == reason)
     }
 
+    /// Whether an effect that the run owed did not happen, or it needs a person for one.
+    pub fn leaves_undone(&self) -> bool {
+        let is_owed = |it: &Condition| matches!(it.reason, StopReason::EffectNotDone | StopReason::NeedsHuman);
+        is_owed(&self.primary) || self.also.iter().any(is_owed)
+    }
+
     /// The primary reason.
     pub fn reason(&self) -> StopReason {
         self.primary.reason

@@ -373,6 +373,13 @@ impl Run {
         self.state.phase.waiting_since().is_some()
     }
 
+    /// The runs that it called and that wait for people, if nothing else is open.
+    pub fn waits_below(&self) -> impl Iterator<Item = &RunId> {
+        let batch = self.state.phase.batch().filter(|_| self.waits_for_people());
+        let waiting = batch.into_iter().flat_map(|batch| &batch.work).filter_map(|work| work.waiting.as_ref());
+        waiting.filter_map(|waiting| waiting.used.run.as_ref())
+    }
+
     /// The tier of the next main call.
     pub fn tier(&self) -> Tier {
         self.state.route.tier

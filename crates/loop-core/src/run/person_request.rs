@@ -35,6 +35,8 @@ pub struct PersonRequest {
     pub is_question: bool,
     /// When the time to answer ends, since the start of the run. No answer by then is a denial. `None`: it does not end.
     pub deadline: Option<Millis>,
+    /// The same instant in milliseconds since 1970 (UTC).
+    pub until_unix_ms: Option<u64>,
     /// The digest of tool, parameters, tool manifest and policy. An answer that carries it counts for this request
     /// alone.
     pub binding: Digest,
@@ -77,6 +79,7 @@ impl Run {
                 slot: action.slot,
                 is_question: tool.policy.asks_person,
                 deadline: ask.deadline,
+                until_unix_ms: ask.deadline.map(|deadline| self.started().unix_ms_at(deadline)),
                 binding: self.asking().binding_of(action),
                 approvals: if tool.policy.asks_person { 1 } else { self.spec.gate.approvals },
                 approvers: ask.approvers.clone(),

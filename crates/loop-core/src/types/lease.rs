@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::types::defaults::is_default;
 use crate::types::ids::RunId;
 use crate::types::money::{Cost, PicoUsd};
 use crate::types::taint::Taint;
@@ -41,6 +42,9 @@ pub struct ChildUse {
     pub model_calls: u32,
     /// Its tool calls.
     pub tool_calls: u32,
+    /// Whether an effect that it owed did not happen.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub undone: bool,
     /// Its taint at its end. The caller has it from then on.
     pub taint: Taint,
 }

@@ -304,6 +304,7 @@ fn used(outcome: &Outcome, taint: Taint) -> ChildUse {
         cost: totals.cost,
         model_calls: totals.model_calls,
         tool_calls: totals.tool_calls,
+        undone: outcome.stop.leaves_undone(),
         taint,
     }
 }

@@ -1,7 +1,6 @@
 //! A loop put together. It serves any number of runs.
 
 use std::fmt;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -233,11 +232,10 @@ impl Runner {
         &self.parts.hooks
     }
 
-    /// The same loop, which tells `run`, a run that its runs called and that waits for people, what they said, as soon as
-    /// the run that called it is resumed.
-    pub fn having_said(self, run: &RunId, said: impl IntoIterator<Item = EventKind>) -> Self {
-        let said = BTreeMap::from([(run.clone(), said.into_iter().collect())]);
-        self.with(|parts| parts.said = Arc::new(Mutex::new(said)))
+    /// The same loop, which tells runs that its runs called and that wait for people what they said, as soon as the run
+    /// that called them is resumed.
+    pub fn having_said(self, said: impl IntoIterator<Item = (RunId, Vec<EventKind>)>) -> Self {
+        self.with(|parts| parts.said = Arc::new(Mutex::new(said.into_iter().collect())))
     }
 
     /// The same loop with these validators, which are asked in this order: about each output that fits its schema, or about

@@ -10,7 +10,7 @@ use loop_core::{EventKind, Run};
 use loop_runtime::journal::queue::SubmissionState;
 use loop_runtime::journal::versions::not_on_engine;
 use loop_runtime::journal::{Journal as _, Recorded, replay};
-use loop_runtime::run::expire;
+use loop_runtime::run::{expire, note_alone};
 
 use super::cell::{Cell, Known};
 use super::{Engine, EngineError, RunPhase};
@@ -61,7 +61,11 @@ impl Engine {
         if state.is_done() {
             return Err(over(run));
         }
-        self.say(run, EventKind::StopRequested { how }).await
+        if let Some(by) = state.started().provenance.called_by.as_deref() {
+            let root = &by.root;
+            return Err(EngineError::State(format!("it is a part of run {root}; stop that one")));
+        }
+        self.say(&state, EventKind::StopRequested { how }).await
     }
 
     /// Stops a run that has a place or waits for one. False: it is not such a run.
@@ -132,7 +136,7 @@ impl Engine {
                 return Ok(());
             }
         }
-        self.say(run, EventKind::Instruction { text }).await
+        self.say(&state, EventKind::Instruction { text }).await
     }
 
     /// Whether a run waits in the queue, here or for another server.
@@ -194,7 +198,7 @@ impl Engine {
                 return Ok(());
             }
         }
-        self.say(run, kind).await
+        self.say(&state, kind).await
     }
 
     /// Continues a run that was interrupted, or whose time to answer is over.
@@ -220,6 +224,9 @@ impl Engine {
         let (recorded, state) = self.open_own(run).await?;
         if state.is_done() {
             return Err(over(run));
+        }
+        if let Some(by) = state.started().provenance.called_by.as_deref() {
+            return Box::pin(self.resume(&by.root)).await;
         }
         self.check_version(run, &recorded)?;
         let now = recorded.now();
@@ -249,7 +256,11 @@ impl Engine {
     }
 
     /// Journals this and continues the run, unless it still waits for a person.
-    async fn say(&self, run: &RunId, kind: EventKind) -> Result<(), EngineError> {
+    async fn say(&self, state: &Run, kind: EventKind) -> Result<(), EngineError> {
+        let run = state.id();
+        if let Some(by) = state.started().provenance.called_by.as_deref() {
+            return self.say_below(run, &by.root, kind).await;
+        }
         let runner = self.inner.source.of_run(run).await.map_err(EngineError::NotResumed)?;
         let mut noted = runner.note_down(run, [kind.clone()]).await.map_err(EngineError::from);
         if matches!(noted, Err(EngineError::Elsewhere))
@@ -265,6 +276,22 @@ impl Engine {
             }
             noted => self.said(run, &noted?).await,
         }
+    }
+
+    /// Journals this in a run that another one called as a tool, and continues the run at the top of the tree.
+    async fn say_below(&self, run: &RunId, root: &RunId, kind: EventKind) -> Result<(), EngineError> {
+        let (_, top) = self.open_own(root).await?;
+        if top.is_done() {
+            return Err(over(root));
+        }
+        if note_alone(&*self.inner.journal, run, vec![kind]).await?.is_none() {
+            return Err(EngineError::State(format!("it would end by that; stop run {root}, of which it is a part")));
+        }
+        if self.inner.domains.contains_key(&top.spec().domain) {
+            let cell = self.cell_of(&top).await?;
+            self.continue_run(&cell);
+        }
+        Ok(())
     }
 
     /// Continues a run to which something was said, unless it still waits for a person.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::Run;
-use loop_core::run::Phase;
 use loop_core::types::{RunId, StopClass};
 use loop_inspect::listed::ListedCost;
 use loop_runtime::journal::list::{RunQuery, RunSummary};
@@ -460,7 +459,7 @@ impl Engine {
     /// Until when a run that another process has waits for a person. `None`: it does not.
     async fn waits_until(&self, run: &RunId) -> Result<Option<u64>, EngineError> {
         let (recorded, state) = self.open_run(run).await?;
-        let waits = matches!(state.phase(), Phase::WaitingForPerson { .. });
+        let waits = state.waits_for_people();
         let deadline = state.deadline();
         let is_open = waits && deadline.is_none_or(|deadline| deadline > recorded.now());
         if !is_open {

@@ -198,7 +198,6 @@ impl Engine {
         cell.set_trouble(None);
         cell.set_remote(Some(handle.remote()));
         self.inner.driver_changed.notify_one();
-        let started = Arc::clone(handle.started());
         let events = handle.events();
         let watched = Arc::clone(cell);
         let watching = tokio::spawn(async move {
@@ -222,8 +221,8 @@ impl Engine {
         Ok(match driven {
             Driven::Ended(outcome) => self.ended_as(cell, &outcome).await?,
             Driven::Waiting(waiting) => {
-                let deadline = waiting.requested.iter().filter_map(|requested| requested.deadline).min();
-                Came::Waits { until_unix_ms: until(&started, deadline) }
+                let until = waiting.requested.iter().filter_map(|requested| requested.until_unix_ms).min();
+                Came::Waits { until_unix_ms: until.unwrap_or(NEVER) }
             }
         })
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loop_core::run::Started;
+use loop_core::types::Millis;
 use loop_core::{EventKind, Run};
 use loop_domain::Domain;
 use loop_runtime::Runner;
@@ -65,6 +66,25 @@ impl Found {
     /// An error if a durable engine drives the run.
     pub(crate) fn check_driver(&self) -> Result<(), Failure> {
         Ok(not_on_engine(self.id(), &self.recorded)?)
+    }
+
+    /// The run at the top of the tree, if a run called this one as a tool. It continues both.
+    ///
+    /// # Errors
+    /// If a run between them is over: nothing continues this one then.
+    pub(crate) async fn root(&self) -> Result<Option<Self>, Failure> {
+        let Some(by) = self.run.started().provenance.called_by.as_deref() else { return Ok(None) };
+        for run in [&by.run, &by.root] {
+            let caller = Self::read(Arc::clone(&self.journal), run).await?;
+            if caller.run.is_done() {
+                let message = format!("run {} was called by run {run}, which is over", self.id());
+                return Err(Failure::new(format!("{message}; start that one again with `loopgate retry {run}`")));
+            }
+            if *run == by.root {
+                return Ok(Some(caller));
+            }
+        }
+        Ok(None)
     }
 
     /// The run's loop, put together again.
@@ -144,6 +164,21 @@ impl Found {
 /// That a run has ended. `at`: the option that names its journal.
 pub(crate) fn is_over(run: &RunId, reason: &str, at: &str) -> Failure {
     Failure::new(format!("run {run} is over ({reason}); `loopgate show {run}{at}` shows what it came to"))
+}
+
+/// Whether a run waits for people and continues with nothing: neither it nor a run that it called was answered, and no time
+/// to answer is over. Silence that has lasted long enough is a no.
+pub(crate) async fn still_waits(journal: &Arc<StoredJournal>, run: &Run, now: Millis) -> Result<bool, Failure> {
+    if !run.waits_for_people() || run.requested().iter().any(|requested| requested.is_over(now)) {
+        return Ok(false);
+    }
+    for below in run.waits_below() {
+        let found = Found::read(Arc::clone(journal), below).await?;
+        if !Box::pin(still_waits(journal, &found.run, found.recorded.now())).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// A run's domain as it is now, and how the run was begun with it.

@@ -17,7 +17,9 @@ pub(crate) mod telemetry;
 pub(crate) mod telemetry;
 
 pub(crate) use complete::completed;
-pub(crate) use found::{Found, Loaded, entries_before, explained, find, is_over, named, opened, unverified};
+pub(crate) use found::{
+    Found, Loaded, entries_before, explained, find, is_over, named, opened, still_waits, unverified,
+};
 #[cfg(feature = "restate")]
 pub(crate) use ingress::{client, failed};
 pub(crate) use listed::tags_of;

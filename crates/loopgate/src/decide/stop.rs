@@ -56,6 +56,14 @@ async fn stopped(args: &StopArgs) -> Result<String, Failure> {
         Err(unknown) => return dequeued(&journal, &RunId::new(args.run.as_str()), how).await?.ok_or(unknown),
     };
     let at = args.again.at();
+    let found = Found::read(Arc::clone(&journal), &run).await;
+    if let Some(by) = found.ok().and_then(|found| found.run.started().provenance.called_by.clone())
+        && journal.line(&by.root).await?.is_some_and(|root| root.stop.is_none())
+    {
+        let root = by.root;
+        let message = format!("run {run} is a part of run {root}; stop that one: loopgate stop {root}{at}");
+        return Err(Failure::new(message));
+    }
     let (mut request, mut is_taken, since) = (None, false, Instant::now());
     loop {
         let line = journal.line(&run).await?.ok_or_else(|| Failure::new(format!("run {run} was pruned")))?;

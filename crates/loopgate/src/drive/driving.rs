@@ -1,18 +1,19 @@
 //! A run under way, to its end or until it waits for people who are not here.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::run::Started;
+use loop_core::run::{PersonRequest, Started};
 use loop_core::types::{Millis, StopClass};
 use loop_core::{EventKind, Note, Outcome, Run, StopReason};
 use loop_runtime::Runner;
 use loop_runtime::journal::{Journal as _, StoredJournal, replay};
 use loop_runtime::people::PeopleReport;
 use loop_runtime::report::{EvidenceDetail, Report};
-use loop_runtime::run::{Driven, EndedRun, Handle, StartError, Waiting, note_alone};
+use loop_runtime::run::{Driven, EndedRun, Handle, RunId, StartError, Waiting, note_alone};
 use tokio::task::spawn_blocking;
 
 use super::ask::{answered, ask, may_answer_here};
@@ -50,18 +51,14 @@ impl Driving<'_> {
                 Driven::Ended(outcome) => (outcome, Vec::new()),
                 Driven::Waiting(Waiting { outcome, requested }) => (outcome, requested),
             };
-            let state = match requested.is_empty() {
-                true => None,
-                false => Some(replay(&outcome.run, &self.journal.read(&outcome.run).await?)?),
-            };
-            if let Some(state) = &state
-                && is_answered_here()
-                && requested.iter().all(may_answer_here)
-            {
+            let waiting = self.waiting(&outcome.run, &requested).await?;
+            if !waiting.is_empty() && is_answered_here() && requested.iter().all(may_answer_here) {
                 let typed = typed.get_or_insert_with(|| typed::Lines::begin(MAX_ANSWER_BYTES));
-                if let Some(stated) = self.ask(typed, state).await {
+                if let Some(mut said) = self.ask(typed, &waiting).await {
                     let run = &outcome.run;
-                    handle = match self.runner.resume_with(run, stated).start().await {
+                    let stated = said.remove(run).unwrap_or_default();
+                    let runner = self.runner.clone().having_said(said);
+                    handle = match runner.resume_with(run, stated).start().await {
                         // It took too long: silence was a no.
                         Err(StartError::Refused { rejected, .. }) => {
                             stream::note(rejected.to_string());
@@ -72,7 +69,7 @@ impl Driving<'_> {
                     continue;
                 }
             }
-            return self.print(&started, outcome, state).await;
+            return self.print(&started, outcome, waiting).await;
         }
     }
 
@@ -82,14 +79,32 @@ impl Driving<'_> {
         if let Some(mut lines) = self.shows.1.take() {
             lines.show_all().await;
         }
-        self.print(&ended.started, ended.outcome, None).await
+        self.print(&ended.started, ended.outcome, Vec::new()).await
+    }
+
+    /// The runs that ask people: this one first, then those that it called. Empty: nothing is asked.
+    async fn waiting(&self, run: &RunId, requested: &[PersonRequest]) -> Result<Vec<Asking>, Failure> {
+        let mut runs: Vec<&RunId> = requested.iter().map(|requested| &requested.run).collect();
+        runs.sort_by_key(|asks| *asks != run);
+        runs.dedup();
+        let mut waiting = Vec::new();
+        for run in runs {
+            let recorded = self.journal.read(run).await?;
+            waiting.push(Asking { state: replay(run, &recorded)?, manifest: recorded.manifest });
+        }
+        Ok(waiting)
     }
 
     /// What the person at this terminal says to each of these; nothing where they leave it to later.
-    async fn ask(&mut self, typed: &mut typed::Lines, state: &Run) -> Option<Vec<EventKind>> {
-        let mut stated = Vec::new();
-        for requested in state.requested() {
-            let details = people::details(state, self.runner.manifest(), &requested);
+    async fn ask(
+        &mut self,
+        typed: &mut typed::Lines,
+        waiting: &[Asking],
+    ) -> Option<BTreeMap<RunId, Vec<EventKind>>> {
+        let mut stated: BTreeMap<RunId, Vec<EventKind>> = BTreeMap::new();
+        let asked = waiting.iter().flat_map(|it| it.state.requested().into_iter().map(move |asks| (it, asks)));
+        for (Asking { state, manifest }, requested) in asked {
+            let details = people::details(state, manifest, &requested);
             let answer = tokio::select! {
                 biased;
                 _ = self.signals.next() => {
@@ -98,7 +113,8 @@ impl Driving<'_> {
                 }
                 answer = ask(typed, &requested, &details) => answer?,
             };
-            stated.push(answered(requested.key, answer, Some(requested.binding)));
+            let of_run = stated.entry(requested.run).or_default();
+            of_run.push(answered(requested.key, answer, Some(requested.binding)));
         }
         Some(stated)
     }
@@ -107,14 +123,16 @@ impl Driving<'_> {
         self,
         started: &Started,
         outcome: Outcome,
-        waiting: Option<Run>,
+        waiting: Vec<Asking>,
     ) -> Result<(ExitCode, Signals), Failure> {
         let Self { runner, journal, at, json, prints, mut signals, .. } = self;
         let code = signals.exit_code(&outcome);
         // What still waits as a run ends has time left: the run would have ended its wait otherwise.
-        let words = waiting
-            .as_ref()
-            .map(|state| people::in_words(state, runner.manifest(), Millis(0), at.as_deref()));
+        let words = waiting.iter().map(|Asking { state, manifest }| {
+            people::in_words(state, manifest, Millis(0), at.as_deref())
+        });
+        let words = (!waiting.is_empty()).then(|| words.collect::<Vec<_>>().join("\n"));
+        let own = waiting.into_iter().map(|it| it.state).find(|state| *state.id() == outcome.run);
         let report = if let Some(detail) = json {
             let report = Report::new(started, &outcome).with_evidence(&outcome, detail);
             let mut report = report.with_spec(runner.spec(), started, &outcome);
@@ -127,7 +145,7 @@ impl Driving<'_> {
                     let has_plan = !recorded.spec.plan.is_empty()
                         || recorded.entries.iter().any(|entry| entry.notes.iter().any(is_plan));
                     let replayed = || has_plan.then(|| replay(&outcome.run, &recorded).ok()).flatten();
-                    if let Some(state) = waiting.or_else(replayed) {
+                    if let Some(state) = own.or_else(replayed) {
                         report = report.with_run(&state, &recorded.manifest);
                     }
                 }
@@ -166,6 +184,12 @@ impl Driving<'_> {
     }
 }
 
+/// A run that asks people, and the manifest of its tools.
+struct Asking {
+    state: Run,
+    manifest: Arc<str>,
+}
+
 /// The trace in which the run's spans are, where they are sent or the caller has one.
 fn trace_line(started: &Started) -> Option<String> {
     let is_known = telemetry::traces() || started.item.traceparent.is_some();
@@ -197,6 +221,28 @@ impl Found {
     /// Applies this to the run and drives it on, or leaves it where it is then.
     pub(crate) async fn go_on(self, stated: Vec<EventKind>, go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
         self.check_driver()?;
+        match self.root().await? {
+            None => self.go_on_with(stated, BTreeMap::new(), go_on).await,
+            // Who called it continues it, within its lease.
+            Some(_) if go_on.no_wait && note_alone(self.journal.as_ref(), self.id(), stated.clone()).await?.is_some() => {
+                let root = self.root().await?.map_or_else(|| self.id().clone(), |root| root.id().clone());
+                stream::note(format!("recorded; `loopgate resume {root}{}` continues the run", go_on.again.at()));
+                Ok(ExitCode::SUCCESS)
+            }
+            Some(root) => {
+                let said = BTreeMap::from([(self.id().clone(), stated)]);
+                root.go_on_with(Vec::new(), said, go_on).await
+            }
+        }
+    }
+
+    /// The same, with what is said to runs that it called.
+    async fn go_on_with(
+        self,
+        stated: Vec<EventKind>,
+        below: BTreeMap<RunId, Vec<EventKind>>,
+        go_on: &GoOnArgs,
+    ) -> Result<ExitCode, Failure> {
         let (id, at) = (self.id().clone(), go_on.again.at());
         if go_on.no_wait {
             self.note(stated, &go_on.again).await?;
@@ -218,6 +264,7 @@ impl Found {
         };
         let explained = |error: StartError| explained(error, domain.folder());
         let signals = Signals::new()?;
+        let runner = runner.having_said(below);
         let handle = runner.resume_with(&id, stated).start().await.map_err(explained)?;
         let driving = Driving {
             runner: &runner,

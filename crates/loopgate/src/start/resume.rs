@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::run::Phase;
 use loop_runtime::journal::versions::{check_version, not_on_engine};
 use loop_runtime::journal::{Journal, ReplayError, RunLine, StoredJournal};
 use loop_runtime::report::counted;
@@ -11,7 +10,7 @@ use loop_runtime::run::{Driven, StartError};
 
 use super::save;
 use crate::args::{AgainArgs, GoOnArgs};
-use crate::context::{Found, Signals, explained, places};
+use crate::context::{Found, Signals, explained, places, still_waits};
 use crate::drive::driven;
 use crate::output::{Failure, one_line, stream};
 use crate::shown::{Live, doubts, ended};
@@ -100,9 +99,11 @@ async fn resume_one(
         return Ok(Resumed { is_well: true, says: format!("running: {engine} drives it") });
     }
     let now = found.recorded.now();
-    let is_waiting = matches!(found.run.phase(), Phase::WaitingForPerson { .. });
-    // Silence that has lasted long enough is a no, and the run continues with that.
-    if is_waiting && !found.run.requested().iter().any(|requested| requested.is_over(now)) {
+    if let Some(by) = found.run.started().provenance.called_by.as_deref() {
+        let says = format!("called by run {}: it continues with that", by.root);
+        return Ok(Resumed { is_well: true, says });
+    }
+    if still_waits(journal, &found.run, now).await? {
         return Ok(waits());
     }
     let (domain, runner) = found.runner(again).await?;

@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 use super::progress::Teller;
 
 use crate::args::AgainArgs;
-use crate::context::Found;
+use crate::context::{Found, still_waits};
 use crate::drive::Listening;
 use crate::output::Failure;
 
@@ -380,7 +380,7 @@ impl Tending {
                 return None;
             }
             let now = recorded.now();
-            if !run.requested().iter().all(|requested| requested.is_over(now)) {
+            if still_waits(&self.runs.journal, &run, now).await.unwrap_or(true) {
                 continue;
             }
             let Ok(place) = Arc::clone(&self.runs.places).try_acquire_owned() else { continue };
