@@ -86,6 +86,7 @@ mod settings;
 mod stop;
 mod terminal;
 mod tickets;
+mod trees;
 mod trials;
 mod tutorial;
 mod verify;

@@ -1,0 +1,118 @@
+//! A domain that calls another one as a tool: its approvals, its limits, its kills, its mistakes.
+
+use crate::common;
+
+use std::path::PathBuf;
+
+use common::Shell;
+use serde_json::{Value, json};
+
+const DESK: &str = r#"
+version = 1
+name = "desk"
+goal = "Answer."
+[protocol]
+type = "conversation"
+[models.base]
+provider = "scripted"
+script = "replies.json"
+[gate]
+people = true
+[tools.change]
+kind = "run"
+domain = "crm"
+description = "Changes an entry of the people register"
+"#;
+
+/// A desk that calls the people register, in which a person allows each change.
+fn desk(shell: &Shell, more: &str) -> PathBuf {
+    let register = shell.copy_of("examples/crm");
+    std::fs::remove_dir_all(register.join(".loopgate")).ok();
+    let folder = register.with_file_name("desk");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::rename(&register, folder.join("crm")).unwrap();
+    let task = json!({ "task": "search_user Bob, get_user_by_id 42, update_user 42 EPAM" });
+    let replies = json!({ "version": 1, "replies": [
+        { "calls": [{ "id": "c1", "name": "change", "arguments": task.to_string() }] },
+        { "text": "Bob is with EPAM now." },
+    ] });
+    std::fs::write(folder.join("replies.json"), replies.to_string()).unwrap();
+    std::fs::write(folder.join("loopgate.toml"), format!("{DESK}{more}")).unwrap();
+    folder
+}
+
+fn pending(shell: &Shell) -> Vec<Value> {
+    shell.json(&["pending", "--json"])["pending"].as_array().unwrap().clone()
+}
+
+fn id_of(err: &str) -> String {
+    err.lines().find_map(|line| line.strip_prefix("run:     ")).unwrap().to_owned()
+}
+
+#[test]
+fn an_approval_of_a_run_below_continues_the_run_that_called_it() {
+    // K8, K17
+    let shell = Shell::new();
+    let folder = desk(&shell, "");
+    let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", "Bob works for EPAM now"]);
+    assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
+    let root = id_of(&ran.err);
+    // One list, whichever run asks.
+    let waits = pending(&shell);
+    let [request] = &waits[..] else { panic!("{waits:#?}") };
+    let below = request["run"].as_str().unwrap();
+    assert_ne!(below, root);
+    assert_eq!(request["tool"], "update_user");
+    for line in [format!("loopgate approve {below} "), "waiting: a person has to answer".to_owned()] {
+        assert!(ran.out.contains(&line) || ran.err.contains(&line), "{line}: {}{}", ran.out, ran.err);
+    }
+    // Nothing is driven on for those who only look.
+    let resumed = shell.run(&["resume", "--all"]);
+    assert!(resumed.out.contains("called by run "), "{}", resumed.out);
+    assert!(resumed.out.contains("waiting: "), "{}", resumed.out);
+    shell.run(&["stop", below]).fails_with(&["is a part of run", "loopgate stop"]);
+    let key = request["action"].as_str().unwrap();
+    let ran = shell.run(&["approve", below, key]);
+    assert_eq!((ran.code, ran.out.trim()), (0, "Bob is with EPAM now."), "{}", ran.err);
+    assert_eq!(id_of(&ran.err), root, "{}", ran.err);
+    assert!(pending(&shell).is_empty());
+    let shown = shell.json(&["show", &root, "--json"]);
+    let calls = &shown["totals"]["model_calls"];
+    assert!(calls.as_u64().unwrap() > 3, "those of both: {calls}");
+    assert_eq!(shell.run(&["verify", "--all"]).code, 0);
+    // What is over is not driven again.
+    shell.run(&["resume", below]).fails_with(&["is over"]);
+}
+
+#[test]
+fn a_denial_below_leaves_the_root_unanswered() {
+    let shell = Shell::new();
+    let folder = desk(&shell, "");
+    let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", "Bob works for EPAM now"]);
+    assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
+    let waits = pending(&shell);
+    let (below, key) = (waits[0]["run"].as_str().unwrap(), waits[0]["action"].as_str().unwrap());
+    let ran = shell.run(&["deny", below, key, "--why", "not today"]);
+    // The text of the root says otherwise. What was asked for did not happen.
+    assert_eq!(ran.code, 3, "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("change left an effect of its own undone"), "{}", ran.err);
+}
+
+#[test]
+fn what_is_wrong_with_a_tool_that_calls_a_domain_is_said_at_its_place() {
+    let shell = Shell::new();
+    let folder = desk(&shell, "");
+    let file = folder.join("loopgate.toml");
+    let written = |from: &str, to: &str| {
+        std::fs::write(&file, DESK.replace(from, to)).unwrap();
+        shell.run(&["domain", "check", folder.to_str().unwrap()])
+    };
+    written("domain = \"crm\"\n", "").fails_with(&["loopgate.toml:", "the tool `change` has no `domain`"]);
+    written("domain = \"crm\"", "domain = \"nowhere\"").fails_with(&["nowhere"]);
+    written("domain = \"crm\"", "domain = \".\"").fails_with(&["would call itself without end"]);
+    written("domain = \"crm\"", "domain = \"crm\"\neffect = \"read\"")
+        .fails_with(&["`effect` is not for tools of kind `run`"]);
+    written("kind = \"run\"", "kind = \"sql\"").fails_with(&["`domain` is not for tools of kind `sql`"]);
+    let listed = written("", "");
+    assert!(listed.out.contains("change: run, read"), "{}{}", listed.out, listed.err);
+}
