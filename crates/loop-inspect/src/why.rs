@@ -206,7 +206,6 @@ impl Why {
         };
         let in_doubt = certificate.into_iter().flat_map(|it| &it.also);
         let in_doubt = in_doubt.filter(|condition| condition.reason == StopReason::InDoubt);
-        let totals = Totals { wall_ms: state.elapsed_ms(), ..*state.totals() };
         Ok(Self {
             version: WHY_VERSION,
             run: run.to_string(),
@@ -223,7 +222,7 @@ impl Why {
                 |it| StoppedInReport { phase: it.phase.to_string(), pass: it.pass, attempt: it.attempt },
             ),
             conditions: certificate.map(WhyCondition::all).unwrap_or_default(),
-            limits: limits(state.spec(), outcome.map_or(&totals, |outcome| &outcome.totals)),
+            limits: LimitUse::of(&state),
             confidence: stated(&state),
             checks: state.checks().iter().map(CheckReport::new).collect(),
             continuation: outcome.map(|_| Continuation::of(recorded)),
@@ -276,9 +275,17 @@ fn names(value: &Measure) -> Vec<String> {
 }
 
 impl LimitUse {
-    /// The limits of a run with what these totals used of them, in the order of the gate.
-    pub fn all(spec: &RunSpec, totals: &Totals) -> Vec<Self> {
-        limits(spec, totals)
+    /// The limits of a run with what it has used of them, in the order of the gate.
+    pub fn of(state: &Run) -> Vec<Self> {
+        let so_far = || Totals { wall_ms: state.elapsed_ms(), ..*state.totals() };
+        limits(state.spec(), &state.outcome().map_or_else(so_far, |outcome| outcome.totals))
+    }
+
+    /// What was used of the limit, beside it.
+    pub fn in_words(&self) -> String {
+        let limit =
+            self.limit.as_ref().map_or_else(|| "(no limit)".to_owned(), |limit| format!("of {limit}"));
+        format!("{} {limit}{}", self.used, if self.reached { "  reached" } else { "" })
     }
 }
 

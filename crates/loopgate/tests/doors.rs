@@ -150,7 +150,17 @@ fn an_approval_names_the_token_and_two_people_are_two_tokens() {
     assert_eq!(approve(&bob), 202);
     let (_, view) = json(&server, &format!("GET /v1/runs/{run}"), &ci, "");
     assert_eq!(view["state"], "ended", "{view}");
+    // Who denied is in the audit log alone, and the report has it.
+    let item = json!({ "item": "get_user_by_id 42, update_user 42 EPAM" }).to_string();
+    let (_, other) = json(&server, "POST /v1/runs", &ci, &item);
+    let other = other["run"].as_str().unwrap();
+    let (_, pending) = json(&server, "GET /v1/pending", &ada, "");
+    let waits = &pending["pending"][0];
+    let no = json!({ "key": waits["action"], "binding": waits["binding"], "why": "no" }).to_string();
+    assert_eq!(json(&server, &format!("POST /v1/runs/{other}/deny"), &bob, &no).0, 202);
     end(server);
+    let report = shell.run(&["report", other]).out;
+    assert!(report.contains("\n    denied by bob (token bob) from 127.0.0.1 at 20"), "{report}");
     let shown = shell.run(&["show", run]);
     assert!(shown.out.contains("ada (token ada)") && shown.out.contains("bob (token bob)"), "{}", shown.out);
     let audit = shell.json(&["serve", "audit", "--json", "--run", run]);

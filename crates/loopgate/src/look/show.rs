@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use loop_core::Run;
 use loop_core::run::Reserve;
+use loop_inspect::effects::effects;
 use loop_runtime::{
     journal::{Recorded, replay},
     people::PeopleReport,
@@ -46,7 +47,10 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     let state = replay(&id, &recorded)?;
     if args.effects || args.piece.is_some() || args.evidence == Some(None) {
         let (name, reports) = match args.effects {
-            true => ("effects", evidence::effects(&state, &recorded)),
+            true => {
+                let rows = effects(&state, &recorded).iter().map(|it| json!(it)).collect();
+                ("effects", rows)
+            }
             false => ("evidence", evidence::evidence(&state, &recorded, args.piece.as_deref())?),
         };
         let report = json!({ "version": 1, "run": id, name: reports });
