@@ -161,7 +161,7 @@ fn cost(state: &Run, recorded: &Recorded) -> Vec<ReportEntry> {
     );
     let limits = LimitUse::of(state).into_iter();
     let limits = limits.map(|it| format!("{}: {}", it.setting, it.in_words()));
-    let mut models: BTreeMap<(Tier, String), (Cost, Usage, Vec<String>, Option<&Price>)> = BTreeMap::new();
+    let mut models: BTreeMap<(Tier, String), (Cost, Usage, Vec<String>)> = BTreeMap::new();
     for note in recorded.entries.iter().flat_map(|entry| &entry.notes) {
         let Note::CallCharged { key, attempt, tier, usage, cost } = note else { continue };
         // A sub-call has the key of its action.
@@ -171,20 +171,20 @@ fn cost(state: &Run, recorded: &Recorded) -> Vec<ReportEntry> {
             call.map_or((&of_tier.provider, &of_tier.model), |it| (&it.provider, &it.model));
         let served = call.and_then(|call| call.served_model.as_ref()).filter(|served| *served != model);
         let served = served.map_or_else(String::new, |served| format!(", served by {served}"));
-        let (spent, tokens, keys, price) =
-            models.entry((*tier, format!("{provider} {model}{served}"))).or_default();
-        *price = of_tier.price.as_ref().filter(|_| *model == of_tier.model);
+        let (spent, tokens, keys) = models.entry((*tier, format!("{provider} {model}{served}"))).or_default();
         spent.add(*cost);
         *tokens = tokens.plus(usage);
         keys.push(if *attempt == 1 { key.to_string() } else { format!("{key} (try {attempt})") });
     }
-    let model =
-        |((tier, model), (spent, tokens, keys, price)): (_, (Cost, Usage, Vec<String>, Option<&Price>))| {
-            let calls = counted(keys.len() as u64, "call");
-            let text = format!("{} {model}: {spent}, {calls}, {}", Tier::name(tier), used(&tokens));
-            let calls = format!("calls {}", keys.join(", "));
-            entry(text, price.map(in_words).into_iter().chain([calls]))
-        };
+    let model = |((tier, model), (spent, tokens, keys)): ((Tier, String), (Cost, Usage, Vec<String>))| {
+        let of_tier = state.spec().model(tier);
+        let own = format!("{} {}", of_tier.provider, of_tier.model);
+        let price = of_tier.price.as_ref().filter(|_| model.split(", served by ").next() == Some(&own));
+        let calls = counted(keys.len() as u64, "call");
+        let text = format!("{} {model}: {spent}, {calls}, {}", tier.name(), used(&tokens));
+        let calls = format!("calls {}", keys.join(", "));
+        entry(text, price.map(in_words).into_iter().chain([calls]))
+    };
     std::iter::once(entry(all, limits)).chain(models.into_iter().map(model)).collect()
 }
 
