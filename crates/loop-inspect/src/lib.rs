@@ -11,7 +11,7 @@
 //! | what would it have done under other limits? | [`backtest`] |
 //! | what has an auditor to know of it? | [`RunReport`] |
 //! | what was to change something, and what became of it? | [`effects`] |
-//! | what may a run do, in words? | [`PolicyInWords`] |
+//! | what may a run do, in words? | [`policy_in_words`] |
 //! | which runs are there? | [`listed`] |
 
 pub mod audit;
@@ -29,7 +29,7 @@ pub mod why;
 
 pub use forecast::{Bound, Forecast};
 pub use plan::{AtMost, PLAN_VERSION, PassesThatFit, Plan};
-pub use policy::PolicyInWords;
+pub use policy::policy_in_words;
 pub use replay::{Replay, ReplayDepth};
 pub use report::RunReport;
 pub use why::Why;

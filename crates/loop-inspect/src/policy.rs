@@ -4,35 +4,25 @@ use loop_core::RunSpec;
 use loop_core::policy::{Cell, PolicyRow, Taint, offers_plan, reachable, table};
 use loop_core::spec::TaintRule;
 
-/// A policy in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyInWords {
-    /// What holds for all of a run, a line each.
-    pub rules: Vec<String>,
-    /// The tool, its effect, what may happen and why; below it what changes that, with no name. Empty: there is no tool.
-    pub tools: Vec<[String; 4]>,
-}
-
-impl PolicyInWords {
-    /// The policy of a spec.
-    pub fn of(spec: &RunSpec) -> Self {
-        let gate = &spec.gate;
-        let people = if gate.people { "a person can be asked" } else { "nobody can be asked" };
-        let mut rules = vec![format!("{people}; {}", read(spec))];
-        if !gate.authorities.is_empty() {
-            let quoted: Vec<String> = gate.authorities.iter().map(|value| format!("\"{value}\"")).collect();
-            rules.push(format!("given by policy: {}", quoted.join(", ")));
-        }
-        rules.extend(spec.plan.iter().map(|slot| format!("planned: {slot}")));
-        if offers_plan(spec) {
-            rules.push("a model may plan its effects before it reads untrusted text".to_owned());
-        }
-        let tools: Vec<_> = table(spec).iter().flat_map(|row| of_row(spec, row)).collect();
-        if tools.is_empty() {
-            rules.push("there is no tool".to_owned());
-        }
-        Self { rules, tools }
+/// The policy of a spec: what holds for all of a run, a line each, then the tools. Of a tool its name, its effect, what may
+/// happen and why; below it what changes that, without a name.
+pub fn policy_in_words(spec: &RunSpec) -> (Vec<String>, Vec<[String; 4]>) {
+    let gate = &spec.gate;
+    let people = if gate.people { "a person can be asked" } else { "nobody can be asked" };
+    let mut rules = vec![format!("{people}; {}", read(spec))];
+    if !gate.authorities.is_empty() {
+        let quoted: Vec<String> = gate.authorities.iter().map(|value| format!("\"{value}\"")).collect();
+        rules.push(format!("given by policy: {}", quoted.join(", ")));
     }
+    rules.extend(spec.plan.iter().map(|slot| format!("planned: {slot}")));
+    if offers_plan(spec) {
+        rules.push("a model may plan its effects before it reads untrusted text".to_owned());
+    }
+    let tools: Vec<_> = table(spec).iter().flat_map(|row| of_row(spec, row)).collect();
+    if tools.is_empty() {
+        rules.push("there is no tool".to_owned());
+    }
+    (rules, tools)
 }
 
 /// What reading can come to in a run of this spec.

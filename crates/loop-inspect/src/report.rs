@@ -7,7 +7,7 @@ use loop_core::types::{Cost, Millis, PicoUsd, Price, RunId, Status, Tier, Usage}
 use loop_core::{Note, Run};
 use loop_runtime::journal::Recorded;
 use loop_runtime::journal::audit::{AuditAction, AuditLine, AuditResult};
-use loop_runtime::people::{ApproverReport, PeopleReport, PersonRequestRecord};
+use loop_runtime::people::{ApproverReport, PeopleReport, PersonRequestRecord, waits};
 use loop_runtime::report::{Report, counted, domain_hash, explain};
 use loop_runtime::tools::connects_to;
 use schemars::JsonSchema;
@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::audit::RunAudit;
 use crate::effects::{EffectRow, approved_by, effects};
-use crate::policy::PolicyInWords;
+use crate::policy::policy_in_words;
 use crate::why::LimitUse;
 
 /// The version of this format.
@@ -83,8 +83,7 @@ impl RunReport {
             entry(text, [it.text.clone()])
         });
         let work = entry(format!("{} {}: {}", item.kind, item.id, item.title), times);
-        let waits = !state.requested().is_empty();
-        let PolicyInWords { rules, tools } = PolicyInWords::of(state.spec());
+        let (rules, tools) = policy_in_words(state.spec());
         let tools = tools.iter().map(|row| {
             let cells: Vec<&str> = row.iter().map(String::as_str).filter(|cell| !cell.is_empty()).collect();
             format!("{}{}", if row[0].is_empty() { "  " } else { "" }, cells.join(": "))
@@ -103,7 +102,7 @@ impl RunReport {
             part("Work item", "", std::iter::once(work).chain(instructions)),
             part(
                 "Why it stopped",
-                if waits { "it waits for a person" } else { "it has not ended" },
+                if waits(&state, recorded.now()) { "it waits for a person" } else { "it has not ended" },
                 stop(&state),
             ),
             part("What it cost", "", cost(&state, recorded)),

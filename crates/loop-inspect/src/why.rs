@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use loop_runtime::journal::{Recorded, replay};
+use loop_runtime::people::waits;
 use loop_runtime::report::{ActionReport, CheckReport, Item, PersonRequestReport, StoppedInReport, action};
 use loop_runtime::report::{sentence, warnings};
 use loop_runtime::run::StartError;
@@ -199,10 +200,10 @@ impl Why {
         let state = replay(run, recorded)?;
         let (started, outcome) = (state.started(), state.outcome());
         let certificate = outcome.map(|outcome| &outcome.stop);
-        let status = match (outcome, state.requested().is_empty()) {
+        let status = match (outcome, waits(&state, recorded.now())) {
             (Some(_), _) => WhyStatus::Ended,
-            (None, false) => WhyStatus::Waiting,
-            (None, true) => WhyStatus::Open,
+            (None, true) => WhyStatus::Waiting,
+            (None, false) => WhyStatus::Open,
         };
         let in_doubt = certificate.into_iter().flat_map(|it| &it.also);
         let in_doubt = in_doubt.filter(|condition| condition.reason == StopReason::InDoubt);
@@ -278,7 +279,41 @@ impl LimitUse {
     /// The limits of a run with what it has used of them, in the order of the gate.
     pub fn of(state: &Run) -> Vec<Self> {
         let so_far = || Totals { wall_ms: state.elapsed_ms(), ..*state.totals() };
-        limits(state.spec(), &state.outcome().map_or_else(so_far, |outcome| outcome.totals))
+        let totals = state.outcome().map_or_else(so_far, |outcome| outcome.totals);
+        let limits = &state.spec().limits;
+        let line = |setting: Setting, used: Measure, limit: Option<Measure>, reached: bool| Self {
+            setting: setting.path().to_owned(),
+            used: used.to_string(),
+            limit: limit.map(|limit| limit.to_string()),
+            reached,
+        };
+        let of = |setting, used: u32, limit: u32| {
+            line(setting, Measure::Count(used.into()), Some(Measure::Count(limit.into())), used >= limit)
+        };
+        let (cost, tokens) = (totals.cost.known, totals.usage.total());
+        vec![
+            of(Setting::Passes, totals.passes, limits.passes),
+            line(
+                Setting::Cost,
+                Measure::PicoUsd(cost),
+                limits.cost.map(Measure::PicoUsd),
+                limits.cost.is_some_and(|limit| cost >= limit),
+            ),
+            line(
+                Setting::Tokens,
+                Measure::Count(tokens),
+                limits.tokens.map(Measure::Count),
+                limits.tokens.is_some_and(|limit| tokens >= limit),
+            ),
+            of(Setting::ModelCalls, totals.model_calls, limits.model_calls),
+            of(Setting::ToolCalls, totals.tool_calls, limits.tool_calls),
+            line(
+                Setting::WallMs,
+                Measure::Millis(totals.wall_ms),
+                Some(Measure::Millis(limits.wall_ms)),
+                totals.wall_ms >= limits.wall_ms,
+            ),
+        ]
     }
 
     /// What was used of the limit, beside it.
@@ -287,43 +322,6 @@ impl LimitUse {
             self.limit.as_ref().map_or_else(|| "(no limit)".to_owned(), |limit| format!("of {limit}"));
         format!("{} {limit}{}", self.used, if self.reached { "  reached" } else { "" })
     }
-}
-
-fn limits(spec: &RunSpec, totals: &Totals) -> Vec<LimitUse> {
-    let limits = &spec.limits;
-    let line = |setting: Setting, used: Measure, limit: Option<Measure>, reached: bool| LimitUse {
-        setting: setting.path().to_owned(),
-        used: used.to_string(),
-        limit: limit.map(|limit| limit.to_string()),
-        reached,
-    };
-    let of = |setting, used: u32, limit: u32| {
-        line(setting, Measure::Count(used.into()), Some(Measure::Count(limit.into())), used >= limit)
-    };
-    let (cost, tokens) = (totals.cost.known, totals.usage.total());
-    vec![
-        of(Setting::Passes, totals.passes, limits.passes),
-        line(
-            Setting::Cost,
-            Measure::PicoUsd(cost),
-            limits.cost.map(Measure::PicoUsd),
-            limits.cost.is_some_and(|limit| cost >= limit),
-        ),
-        line(
-            Setting::Tokens,
-            Measure::Count(tokens),
-            limits.tokens.map(Measure::Count),
-            limits.tokens.is_some_and(|limit| tokens >= limit),
-        ),
-        of(Setting::ModelCalls, totals.model_calls, limits.model_calls),
-        of(Setting::ToolCalls, totals.tool_calls, limits.tool_calls),
-        line(
-            Setting::WallMs,
-            Measure::Millis(totals.wall_ms),
-            Some(Measure::Millis(limits.wall_ms)),
-            totals.wall_ms >= limits.wall_ms,
-        ),
-    ]
 }
 
 fn stated(state: &Run) -> Vec<StatedConfidence> {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use loop_core::RunSpec;
 use loop_core::policy::{forbids_nothing, offers_plan, problems, reachable, table};
-use loop_inspect::PolicyInWords;
+use loop_inspect::policy_in_words;
 use serde_json::{Value, json};
 
 use crate::args::{DomainArgs, ReportArgs};
@@ -55,7 +55,7 @@ fn as_text(spec: &RunSpec) -> String {
     let gate = &spec.gate;
     let label = if gate.label.is_empty() { String::new() } else { format!(" \"{}\"", gate.label) };
     let mut text = format!("policy{label} of {}: {}\n", spec.domain, spec.policy_hash());
-    let PolicyInWords { rules, tools } = PolicyInWords::of(spec);
+    let (rules, tools) = policy_in_words(spec);
     rules.iter().for_each(|rule| row(&mut text, rule));
     if !tools.is_empty() {
         let head = ["tool", "effect", "may happen", "why"].map(str::to_owned);
