@@ -6,6 +6,7 @@ use loop_core::reply::{FinishReason, ParseWarning};
 use loop_core::spec::{NonceMode, ProtocolSpec};
 use loop_core::types::{Confidence, ModelFailure};
 use loop_core::{Note, StopReason};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 /// What one reply comes to: sections as `id: body`, the confidence, and what was odd.
@@ -263,6 +264,162 @@ fn only_headings_of_the_second_level_split() {
     );
 }
 
+fn another_form(heading: &str) -> ParseWarning {
+    ParseWarning::HeadingOfAnotherForm { heading: heading.into() }
+}
+
+#[test]
+fn a_section_in_another_form_of_heading_is_taken_and_reported() {
+    for heading in [
+        "# Situation",
+        "### 🔍 Situation:",
+        "###### SITUATION ######",
+        "##Situation",
+        "**Situation**",
+        "**Situation**:",
+        "**🔍 Situation:**",
+        "__Situation__",
+    ] {
+        let odd = [another_form(heading), another_form("### Findings")];
+        let reply = format!("# Report\n\n{heading}\n\na\n### Findings\nb\n\n#### More\nc\n{HIGH}");
+        let sections = ["preamble: # Report", "situation: a", "findings: b\n\n#### More\nc"];
+        check(&reply, &sections, "high", &odd);
+        check(
+            &reply.replace('\n', "\r\n"),
+            &sections.map(|it| it.replace('\n', "\r\n")).each_ref().map(|it| &**it),
+            "high",
+            &odd,
+        );
+    }
+    // After thinking, and never inside of it or of code.
+    let thought = "<think>\n# Findings\n</think>";
+    let code = "```\n# Findings\n```";
+    let reply = format!("{thought}# Situation\na\n{code}\n{HIGH}");
+    check(&reply, &[&format!("situation: a\n{code}")], "high", &[another_form("# Situation")]);
+    // A reply with one `##` heading of the domain has no others.
+    let body = "a\n# Findings\n**Findings**\n### Next steps\nb";
+    check(&format!("## Situation\n{body}\n{HIGH}"), &[&format!("situation: {body}")], "high", &[]);
+    // Other lines name no section.
+    for line in ["# Cause", "**Findings** none", "- **Findings**", "Findings", "    # Findings x", "**", "#"]
+    {
+        check(&format!("{line}\na\n{HIGH}"), &[&format!("preamble: {line}\na")], "high", &[]);
+    }
+    // What came before the connection broke is complete up to the last one.
+    let broken = ModelFailure { partial: Some("# Situation\na\n# Findings\nhal".into()), ..failure(true) };
+    let world = run().start().started().failed(broken);
+    assert_eq!(&*world.run.document().get("situation").unwrap().body, "a");
+    assert!(world.run.document().get("findings").is_none());
+}
+
+#[test]
+fn a_reply_in_a_fence_as_a_whole_is_its_text() {
+    let code = "```sh\ndf -h\n```";
+    let inner = format!("## Situation\na\n{code}\n## Findings\nb\n");
+    let sections = [format!("situation: a\n{code}"), "findings: b".to_owned()];
+    let sections = sections.each_ref().map(|it| &**it);
+    for (open, close) in [
+        ("```", "```"),
+        ("```markdown", "```"),
+        ("````Markdown", "````"),
+        ("~~~ md", "~~~~"),
+        ("```text", "```"),
+    ] {
+        for reply in [
+            format!("{open}\n{inner}{close}\n{HIGH}"),
+            format!("{open}\n{inner}{close}\n\n{}", HIGH.replace("json", "")),
+            format!("\n{open}\n{inner}{HIGH}{close}\n\n"),
+            format!("<think>hm</think>\n{open}\n{inner}{close}\n{HIGH}"),
+        ] {
+            check(&reply, &sections, "high", &[ParseWarning::FencedReply]);
+        }
+        check(&format!("{open}\n{inner}{close}"), &sections, "unknown", &[ParseWarning::FencedReply]);
+        let bare = "{\"analysis_confidence\": \"high\"}";
+        let odd = [ParseWarning::FencedReply, another_form("# Situation"), ParseWarning::UnfencedContract];
+        check(&format!("{open}\n# Situation\na\n{close}\n{bare}\n"), &["situation: a"], "high", &odd);
+        check(&format!("{open}\n# Situation\na\n{bare}\n{close}\n"), &["situation: a"], "high", &odd);
+    }
+    // Another language, text before or after it, and a fence that ends before the sections.
+    for reply in [
+        format!("```yaml\n## Situation\na\n```\n{HIGH}"),
+        format!("Here:\n```\n## Situation\na\n```\n{HIGH}"),
+        format!("```\n## Situation\na\n```\nThat is all.\n{HIGH}"),
+        format!("```\ncode\n```\n## Situation\n```\na\n## Findings\nb\n```\n{HIGH}"),
+        format!("```\n## Cause\na\n```\n{HIGH}"),
+    ] {
+        let found = read_in(run().start(), &reply);
+        assert!(!found.parse_warnings.contains(&ParseWarning::FencedReply), "{reply}: {found:?}");
+        assert_eq!(found.confidence, "high", "{reply}");
+    }
+}
+
+#[test]
+fn a_contract_counts_in_any_fence_and_without_one() {
+    for (open, close) in
+        [("```JSON", "```"), ("```json5", "```"), ("~~~", "~~~"), ("```jsonc", "```"), ("````", "````")]
+    {
+        let reply = format!("## Situation\na\n{open}\n{{\"analysis_confidence\": \"high\"}}\n{close}\n");
+        check(&reply, &["situation: a"], "high", &[]);
+    }
+    let bare = "{\n  \"analysis_confidence\": \"high\",\n  \"ai_actions\": [\n  ]\n}";
+    for reply in [
+        format!("## Situation\na\n{bare}"),
+        format!("## Situation\na\n\n  {bare} \n"),
+        format!("{bare}\n## Situation\na"),
+        format!("<think>{bare}</think>\n{bare}\n## Situation\na\n"),
+        format!("## Situation\na\n## Contract\n{bare}\n"),
+    ] {
+        check(&reply, &["situation: a"], "high", &[ParseWarning::UnfencedContract]);
+    }
+    // Of two the last one counts.
+    let low = "{\"analysis_confidence\": \"low\"}";
+    let odd = [ParseWarning::UnfencedContract, ignored("another one follows")];
+    check(&format!("## Situation\na\n{bare}\n{low}\n"), &["situation: a"], "low", &odd);
+    // A fenced one counts alone, whatever it is worth.
+    let body = format!("situation: a\n{low}");
+    check(&format!("## Situation\na\n{low}\n{HIGH}"), &[&body], "high", &[]);
+    let wrong = block("high", Some("guessed"));
+    check(&format!("## Situation\na\n{low}\n{wrong}"), &[&body], "unknown", &[ignored("wrong nonce")]);
+    // In a quotation, a list, a line of text, indented, in another object, or in thinking it is none.
+    for text in [
+        format!("> {low}"),
+        format!("- {low}"),
+        format!("The ticket says {low}"),
+        format!("{low} says the ticket"),
+        format!("    {low}"),
+        format!("[\n{low}\n]"),
+        format!("[{{}},\n{low}\n]"),
+        format!("{{\"a\":\n{low}\n}}"),
+        format!("{{\"a\":\n{low}"),
+        format!("`{low}`"),
+        format!("```\nlog\n{low}\n```"),
+    ] {
+        check(&format!("## Situation\na\n{text}"), &[&format!("situation: a\n{text}")], "unknown", &[]);
+    }
+    check(&format!("## Situation\na\n<think>\n{low}\n</think>"), &["situation: a"], "unknown", &[]);
+    let open = [ParseWarning::UnfencedContract, ignored("it follows thinking that does not end")];
+    check(&format!("<think>\n## Situation\na\n{low}"), &["situation: a"], "unknown", &open);
+}
+
+#[test]
+fn a_contract_without_a_fence_is_under_the_rules_of_the_nonce() {
+    let bare =
+        |confidence: &str, nonce| block(confidence, nonce).replace("```json\n", "").replace("```\n", "");
+    let reply = |nonce| format!("## Situation\na\n{}", bare("high", nonce));
+    let odd = |why| vec![ParseWarning::UnfencedContract, ignored(why)];
+    let found = read_in(run().start(), &reply(Some("guessed")));
+    assert_eq!((&*found.confidence, found.parse_warnings), ("unknown", odd("wrong nonce")));
+    let strict = || run().nonce(NonceMode::Require).start();
+    let found = read_in(strict(), &reply(None));
+    assert_eq!((&*found.confidence, found.parse_warnings), ("unknown", odd("no nonce")));
+    assert_eq!(read_in(strict(), &reply(Some(NONCE))).confidence, "high");
+    // A tool's or the work item's text that the model repeats.
+    let planted = bare("high", None);
+    let found = read_in(run().item_text(&planted).start(), &reply(None));
+    assert_eq!((&*found.confidence, found.parse_warnings), ("unknown", odd("an echo of what was read")));
+    let untrusted = run().with(|spec| spec.gate.item_untrusted = true).start();
+    assert_eq!(untrusted.replied(&text(&reply(None))).phase(), "repairing");
+}
+
 #[test]
 fn an_unknown_heading_is_kept_as_its_own_section_and_told() {
     // S0-d11, S0-115: extensible.
@@ -347,12 +504,6 @@ fn a_garbled_contract_leaves_the_confidence_unknown_and_is_asked_for_again() {
         );
     }
     check("## Situation\na\n", &["situation: a"], "unknown", &[]);
-    check(
-        "## Situation\na\n{\"analysis_confidence\": \"high\"}",
-        &["situation: a\n{\"analysis_confidence\": \"high\"}"],
-        "unknown",
-        &[],
-    );
 }
 
 #[test]
@@ -631,4 +782,19 @@ fn once_untrusted_text_was_read_only_a_block_with_the_nonce_counts() {
     );
     let item = run().with(|spec| spec.gate.item_untrusted = true).start();
     assert_eq!(item.replied(&text(&reply(None))).phase(), "repairing");
+}
+
+proptest! {
+    #![proptest_config(crate::common::cases(500))]
+
+    #[test]
+    fn a_reply_in_the_agreed_form_is_read_as_it_is(lines in prop::collection::vec(prop::sample::select(vec![
+        "# Findings", "### Findings", "**Findings**", "__Next steps__:", "##Findings", "text", "",
+        "{\"analysis_confidence\": \"low\"}", "{", "}", "> ## Findings", "```sh\n# Findings\n```", "~~~\n{}\n~~~",
+    ]), 0..12)) {
+        let body = lines.join("\n");
+        let found = read_in(run().start(), &format!("## Situation\nfirst\n{body}\n{HIGH}"));
+        prop_assert_eq!(found.sections, [format!("situation: first\n{body}").trim_end().to_owned()]);
+        prop_assert_eq!(found.parse_warnings, []);
+    }
 }

@@ -21,7 +21,7 @@ fn pieces<'a>(text: &'a str, cuts: &[usize]) -> Vec<&'a str> {
     places.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()
 }
 
-const LINES: [&str; 14] = [
+const LINES: [&str; 16] = [
     "## 🔍 Situation",
     "The disk is full.",
     "```json",
@@ -29,6 +29,8 @@ const LINES: [&str; 14] = [
     "~~~",
     "{\"analysis_confidence\": \"high\"}",
     "{\"a\": 1}",
+    "{",
+    "}",
     "",
     "    indented",
     "- ```not a fence",
@@ -65,6 +67,23 @@ fn a_fence_without_an_end_is_shown_unless_it_holds_the_contract() {
     assert_eq!(shown(&["a\n```\ncode"]), "a\n```\ncode");
     assert_eq!(shown(&["a\n```json\n{\"analysis_confidence\": \"hi"]), "a\n");
     assert_eq!(shown(&["a\n```json\n{\"analysis_confidence\": \"hi\n## B\nb"]), "a\n## B\nb");
+}
+
+#[test]
+fn a_contract_without_a_fence_is_not_shown() {
+    let contract = "{\n  \"analysis_confidence\": \"low\",\n  \"confidence_reason\": \"a } \\\" }\"\n}\n";
+    for (reply, wanted) in [
+        (format!("## A\nb\n{contract}c\n"), "## A\nb\nc\n"),
+        (format!("## A\nb\n  {}", contract.replace('\n', "")), "## A\nb\n"),
+        (format!("<think>hm</think>{contract}## A\n"), "## A\n"),
+        (format!("{{ is a brace\n\n## A\n{contract}"), "{ is a brace\n\n## A\n"),
+        ("{\n  \"a\": 1\n}\nb\n".to_owned(), "{\n  \"a\": 1\n}\nb\n"),
+        ("{\n<think>hm\n</think>\nb\n".to_owned(), "{\nb\n"),
+    ] {
+        assert_eq!(shown(&[&reply]), wanted, "{reply}");
+        let letters: Vec<String> = reply.chars().map(String::from).collect();
+        assert_eq!(shown(&letters.iter().map(String::as_str).collect::<Vec<_>>()), wanted, "{reply}");
+    }
 }
 
 #[test]

@@ -136,17 +136,28 @@ impl RunAudit {
     /// # Errors
     /// If there is no such run, or if the journal cannot be read at all. What is wrong with the run is not an error.
     pub async fn of(journal: &StoredJournal, run: &RunId) -> Result<Self, JournalError> {
+        Ok(Self::read(journal, run).await?.0)
+    }
+
+    /// The same, with the entries that can be read. `None`: the run cannot be read at all.
+    ///
+    /// # Errors
+    /// As for [`of`](Self::of).
+    pub async fn read(
+        journal: &StoredJournal,
+        run: &RunId,
+    ) -> Result<(Self, Option<Recorded>), JournalError> {
         match journal.read(run).await {
-            Ok(recorded) => Ok(Self::of_recorded(run, &recorded)),
+            Ok(recorded) => Ok((Self::of_recorded(run, &recorded), Some(recorded))),
             Err(error @ JournalError::Unknown { .. }) => Err(error),
             Err(error) => match journal.salvage(run).await {
-                Ok(salvaged) => Ok(Self::of_salvaged(run, &error, &salvaged)),
+                Ok(salvaged) => Ok((Self::of_salvaged(run, &error, &salvaged), Some(salvaged.recorded))),
                 Err(
                     of_run @ (JournalError::Corrupt { .. }
                     | JournalError::Storage { .. }
                     | JournalError::UnknownEntry { .. }
                     | JournalError::Unverified { .. }),
-                ) => Ok(Self::unreadable(run, &of_run)),
+                ) => Ok((Self::unreadable(run, &of_run), None)),
                 Err(error) => Err(error),
             },
         }

@@ -10,14 +10,18 @@
 //! | how do two runs differ? | [`diff`] |
 //! | what would it have done under other limits? | [`backtest`] |
 //! | what has an auditor to know of it? | [`RunReport`] |
+//! | what was to change something, and what became of it? | [`effects`] |
+//! | what may a run do, in words? | [`policy_in_words`] |
 //! | which runs are there? | [`listed`] |
 
 pub mod audit;
 pub mod backtest;
 pub mod diff;
+pub mod effects;
 mod forecast;
 pub mod listed;
 mod plan;
+mod policy;
 pub mod replay;
 pub mod report;
 pub mod sent;
@@ -25,6 +29,7 @@ pub mod why;
 
 pub use forecast::{Bound, Forecast};
 pub use plan::{AtMost, PLAN_VERSION, PassesThatFit, Plan};
+pub use policy::policy_in_words;
 pub use replay::{Replay, ReplayDepth};
-pub use report::{BEGUN, RunReport, begun};
+pub use report::RunReport;
 pub use why::Why;

@@ -1,19 +1,22 @@
 //! One run for an auditor: what it cost, why it stopped, what it did and read, who approved it, and whether it is whole.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use loop_core::gate::JudgedAction;
-use loop_core::types::{Approver, CommandKey, Cost, RunId, Tier, Usage};
-use loop_core::{Command, Evidence, Note, Run};
-use loop_runtime::journal::{Recorded, replay};
-use loop_runtime::people::{ApproverReport, PeopleReport, PersonRequestRecord};
+use loop_core::types::{Cost, Millis, PicoUsd, Price, RunId, Status, Tier, Usage};
+use loop_core::{Note, Run};
+use loop_runtime::journal::Recorded;
+use loop_runtime::journal::audit::{AuditAction, AuditLine, AuditResult};
+use loop_runtime::people::{ApproverReport, PeopleReport, PersonRequestRecord, waits};
 use loop_runtime::report::{Report, counted, domain_hash, explain};
-use loop_runtime::run::StartError;
 use loop_runtime::tools::connects_to;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::audit::RunAudit;
+use crate::effects::{EffectRow, approved_by, effects};
+use crate::policy::policy_in_words;
+use crate::why::LimitUse;
 
 /// The version of this format.
 pub const RUN_REPORT_VERSION: u32 = 1;
@@ -52,48 +55,76 @@ pub struct ReportEntry {
 }
 
 impl RunReport {
-    /// The report of a recorded run. `time` writes a wall time in milliseconds since 1970 (UTC).
-    ///
-    /// # Errors
-    /// If the entries do not follow from each other.
-    pub fn of(run: &RunId, recorded: &Recorded, time: fn(u64) -> String) -> Result<Self, StartError> {
-        let state = replay(run, recorded)?;
+    /// The report of a run, as far as its entries can be read and follow from each other. `verify` says what is wrong with
+    /// the others, `audit` who decided through a server; `time` writes a wall time in milliseconds since 1970 (UTC).
+    pub fn of(
+        run: &RunId,
+        recorded: Option<&Recorded>,
+        verify: RunAudit,
+        audit: &[AuditLine],
+        time: fn(u64) -> String,
+    ) -> Self {
+        let whole = part(WHOLE, "", [whole(&verify)]);
+        let known = recorded.and_then(|recorded| Some((recorded, state_of(recorded)?)));
+        let Some((recorded, state)) = known else {
+            let (run, version) = (run.to_string(), RUN_REPORT_VERSION);
+            return Self { version, run, parts: vec![whole], outcome: None, verify };
+        };
         let (started, people) = (state.started(), PeopleReport::of(recorded));
-        let verify = RunAudit::of_recorded(run, recorded);
         let (item, provenance) = (&started.item, &started.provenance);
-        let begun = format!("begun {} UTC by {}", time(started.unix_ms), provenance.program);
+        let last = recorded.entries.last().map_or(Millis(0), |entry| entry.event.at);
+        let ended = if state.is_done() { "ended" } else { "not ended, last entry" };
+        let times = [
+            format!("begun {} UTC by {}", time(started.unix_ms), provenance.program),
+            format!("{ended} {} UTC, {} s later", time(started.unix_ms_at(last)), last.in_seconds()),
+        ];
         let instructions = people.instructions.iter().map(|it| {
             let text = format!("instruction, from pass {} on, of {} UTC", it.from_pass, time(it.unix_ms));
             entry(text, [it.text.clone()])
         });
-        let work = entry(format!("{} {}: {}", item.kind, item.id, item.title), [begun]);
-        let waits = !state.requested().is_empty();
+        let work = entry(format!("{} {}: {}", item.kind, item.id, item.title), times);
+        let (rules, tools) = policy_in_words(state.spec());
+        let tools = tools.iter().map(|row| {
+            let cells: Vec<&str> = row.iter().map(String::as_str).filter(|cell| !cell.is_empty()).collect();
+            format!("{}{}", if row[0].is_empty() { "  " } else { "" }, cells.join(": "))
+        });
         let label = Some(&state.spec().gate.label).filter(|label| !label.is_empty());
+        let label = label.map(|label| format!("label {label}"));
         let set = provenance
             .overridden
             .iter()
             .map(|it| format!("set by the caller: {} = {}", it.setting, it.value));
         let decided = [
-            entry(format!("digest {}", started.policy), label.map(|label| format!("label {label}"))),
+            entry(format!("digest {}", started.policy), label.into_iter().chain(rules).chain(tools)),
             entry(format!("domain {} {}", state.spec().domain, domain_hash(started)), set),
         ];
         let parts = vec![
             part("Work item", "", std::iter::once(work).chain(instructions)),
             part(
                 "Why it stopped",
-                if waits { "it waits for a person" } else { "it has not ended" },
+                if waits(&state, recorded.now()) { "it waits for a person" } else { "it has not ended" },
                 stop(&state),
             ),
             part("What it cost", "", cost(&state, recorded)),
-            part("What it did", "nothing but reads", effects(&state, &recorded.manifest)),
-            part("Who approved what", "no person was asked", approvals(&state, &people, time)),
+            part("What it did", "nothing but reads", effects(&state, recorded).into_iter().map(effect)),
+            part("Who approved what", "no person was asked", approvals(&state, &people, audit, time)),
             part("Under which policy", "", decided),
             part("What it read", "nothing but the work item", evidence(&state, &recorded.manifest)),
-            part("Whether the record is whole: chain, decisions, invariants", "", [whole(&verify)]),
+            whole,
         ];
         let outcome = state.outcome().map(|it| Report::new(started, it).with_people(people));
-        Ok(Self { version: RUN_REPORT_VERSION, run: run.to_string(), parts, outcome, verify })
+        Self { version: RUN_REPORT_VERSION, run: run.to_string(), parts, outcome, verify }
     }
+}
+
+const WHOLE: &str = "Whether the record is whole: chain, decisions, invariants";
+
+/// The state after the entries that follow from each other. `None`: the first one begins no run.
+fn state_of(recorded: &Recorded) -> Option<Run> {
+    let mut entries = recorded.entries.iter();
+    let (mut state, _) = Run::open(&entries.next()?.event, Arc::clone(&recorded.spec)).ok()?;
+    _ = entries.try_for_each(|entry| state.apply(&entry.event).map(drop));
+    Some(state)
 }
 
 fn part(title: &str, none: &str, entries: impl IntoIterator<Item = ReportEntry>) -> ReportPart {
@@ -127,6 +158,8 @@ fn cost(state: &Run, recorded: &Recorded) -> Vec<ReportEntry> {
         counted(totals.tool_calls, "tool call"),
         used(&totals.usage)
     );
+    let limits = LimitUse::of(state).into_iter();
+    let limits = limits.map(|it| format!("{}: {}", it.setting, it.in_words()));
     let mut models: BTreeMap<(Tier, String), (Cost, Usage, Vec<String>)> = BTreeMap::new();
     for note in recorded.entries.iter().flat_map(|entry| &entry.notes) {
         let Note::CallCharged { key, attempt, tier, usage, cost } = note else { continue };
@@ -143,9 +176,13 @@ fn cost(state: &Run, recorded: &Recorded) -> Vec<ReportEntry> {
         keys.push(if *attempt == 1 { key.to_string() } else { format!("{key} (try {attempt})") });
     }
     let model = |((tier, model), (spent, tokens, keys)): ((Tier, String), (Cost, Usage, Vec<String>))| {
+        let of_tier = state.spec().model(tier);
+        let own = format!("{} {}", of_tier.provider, of_tier.model);
+        let price = of_tier.price.as_ref().filter(|_| model.split(", served by ").next() == Some(&own));
         let calls = counted(keys.len() as u64, "call");
         let text = format!("{} {model}: {spent}, {calls}, {}", tier.name(), used(&tokens));
-        entry(text, [format!("calls {}", keys.join(", "))])
+        let calls = format!("calls {}", keys.join(", "));
+        entry(text, price.map(in_words).into_iter().chain([calls]))
     };
     let notes = recorded.entries.iter().flat_map(|entry| &entry.notes);
     let below = notes.filter_map(|note| {
@@ -154,7 +191,17 @@ fn cost(state: &Run, recorded: &Recorded) -> Vec<ReportEntry> {
         let calls = counted(used.model_calls, "model call");
         Some(entry(format!("run {run}: {}, {calls}, called by {key}", used.cost), []))
     });
-    std::iter::once(entry(all, [])).chain(models.into_iter().map(model)).chain(below).collect()
+    std::iter::once(entry(all, limits)).chain(models.into_iter().map(model)).chain(below).collect()
+}
+
+/// A price for people, for a million tokens.
+fn in_words(price: &Price) -> String {
+    let million = |per_token: u64| PicoUsd(per_token.saturating_mul(1_000_000));
+    let caches = [("cache read", price.cache_read), ("cache write", price.cache_write)];
+    let rates = [("input", Some(price.input)), ("output", Some(price.output))].into_iter().chain(caches);
+    let rates = rates.filter_map(|(name, rate)| Some(format!("{name} {}", million(rate?))));
+    let above = if price.above.is_empty() { "" } else { "; another price for a large input" };
+    format!("price of a million tokens: {}{above}", rates.collect::<Vec<_>>().join(", "))
 }
 
 fn used(usage: &Usage) -> String {
@@ -162,47 +209,35 @@ fn used(usage: &Usage) -> String {
     format!("{} input and {} output tokens{estimated}", usage.total_input(), usage.total_output())
 }
 
-/// The state of an action that was begun.
-pub const BEGUN: &str = "begun, its outcome is not recorded";
-
-/// The actions that were begun and whose outcome is not recorded: each runs, or its driver was lost in it.
-pub fn begun(state: &Run) -> BTreeSet<CommandKey> {
-    let key = |it: Command| match it {
-        Command::RunTool(tool) if tool.announced => Some(tool.key),
-        _ => None,
-    };
-    state.commands().into_iter().filter_map(key).collect()
+fn effect(row: EffectRow) -> ReportEntry {
+    let EffectRow { action, tool, effect, target, parameters, evidence, state, decided, result, .. } = row;
+    let mut lines: Vec<String> = target.iter().map(|it| format!("target: {it}")).collect();
+    lines.extend(parameters.map(|it| format!("parameters: {it}")));
+    lines.push(format!("decided: {decided}"));
+    lines.extend(result.map(|it| format!("result {}: {it}", evidence.unwrap_or_default())));
+    entry(format!("{action} {tool} ({effect}): {state}"), lines)
 }
 
-/// The requested calls of tools that do more than read.
-fn effects(state: &Run, manifest: &str) -> Vec<ReportEntry> {
-    let begun = begun(state);
-    let waiting: BTreeSet<CommandKey> = state.requested().iter().map(|it| it.key).collect();
-    let of_action = |judged: &std::sync::Arc<JudgedAction>| {
-        let (tool, parameters) = (judged.tool_name(), &judged.parameters);
-        let effect = state.spec().tool(tool).map(|tool| tool.effect).filter(|effect| !effect.is_read())?;
-        let result = judged.evidence.and_then(|id| Evidence::find(state.evidence(), id));
-        let ended = match result {
-            Some(it) => it.observation.status.name(),
-            None if begun.contains(&judged.key) => BEGUN,
-            None if waiting.contains(&judged.key) => "waits for a person",
-            None => "did not run",
-        };
-        let mut lines: Vec<String> =
-            connects_to(manifest, tool).iter().map(|it| format!("target: {it}")).collect();
-        lines.push(format!("parameters: {parameters}"));
-        lines.push(format!("verdict {}: {}", judged.verdict.name(), judged.reason(state.evidence())));
-        lines.extend(result.map(|it| format!("result {}: {}", it.id, it.observation.summary)));
-        Some(entry(format!("{} {tool} ({}): {ended}", judged.key, effect.name()), lines))
-    };
-    state.actions().iter().filter_map(of_action).collect()
-}
-
-fn approvals(state: &Run, people: &PeopleReport, time: fn(u64) -> String) -> Vec<ReportEntry> {
+fn approvals(
+    state: &Run,
+    people: &PeopleReport,
+    audit: &[AuditLine],
+    time: fn(u64) -> String,
+) -> Vec<ReportEntry> {
     let by = |by: &ApproverReport| {
-        let (account, user) = (by.account.as_str().into(), by.user.as_str().into());
-        let by_whom = Approver { account, user, claim: by.unverified_claim.as_deref().map(Into::into) };
-        format!("approved by {by_whom} at {} UTC", time(by.unix_ms))
+        format!("{} at {} UTC", approved_by(std::slice::from_ref(by)), time(by.unix_ms))
+    };
+    // The journal itself has no account for these answers.
+    let server = |it: &PersonRequestRecord| {
+        let mut entries =
+            audit.iter().rev().filter(|line| line.sealed).filter_map(|line| line.entry.as_ref());
+        let said = entries.find(|entry| {
+            let is_kind = matches!(entry.action, AuditAction::Deny | AuditAction::Answer);
+            let is_it = entry.key.as_deref() == Some(&*it.action) && entry.unix_ms >= it.requested_unix_ms;
+            is_kind && is_it && entry.result == AuditResult::Done
+        })?;
+        let who = if said.who.is_empty() { "an unknown caller" } else { &said.who };
+        Some(format!("{who} ({}) from {} at {} UTC", said.account, said.from, time(said.unix_ms)))
     };
     let open = state.requested();
     let request = |it: &PersonRequestRecord| {
@@ -220,8 +255,8 @@ fn approvals(state: &Run, people: &PeopleReport, time: fn(u64) -> String) -> Vec
             (None, None) => "not answered".to_owned(),
         };
         if matches!(&*answer, "denied" | "answered") {
-            lines
-                .push(format!("by whom it was {answer} is in the audit log of a server, not in the journal"));
+            let by = server(it).unwrap_or_else(|| "a person whose name is not recorded".into());
+            lines.push(format!("{answer} by {by}"));
         }
         let at = it.answered_unix_ms.map_or_else(String::new, |at| format!(" at {} UTC", time(at)));
         entry(format!("{} {}: {answer}{at}", it.action, it.tool), lines)
@@ -240,7 +275,12 @@ fn evidence(state: &Run, manifest: &str) -> Vec<ReportEntry> {
         lines.push(format!("{}; digest {}", it.observation.summary, it.observation.digest));
         entry(format!("{} {}: {}{untrusted}{private}", it.id, it.tool, it.observation.status.name()), lines)
     };
-    state.evidence().iter().map(of_result).collect()
+    // The denial of an effect is no text that was read.
+    let is_read = |it: &&loop_core::Evidence| {
+        it.observation.status != Status::Denied
+            || state.spec().tool(&it.tool).is_none_or(|tool| tool.effect.is_read())
+    };
+    state.evidence().iter().filter(is_read).map(of_result).collect()
 }
 
 fn whole(audit: &RunAudit) -> ReportEntry {

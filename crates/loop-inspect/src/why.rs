@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use loop_runtime::journal::{Recorded, replay};
+use loop_runtime::people::waits;
 use loop_runtime::report::{ActionReport, CheckReport, Item, PersonRequestReport, StoppedInReport, action};
 use loop_runtime::report::{sentence, warnings};
 use loop_runtime::run::StartError;
@@ -199,14 +200,13 @@ impl Why {
         let state = replay(run, recorded)?;
         let (started, outcome) = (state.started(), state.outcome());
         let certificate = outcome.map(|outcome| &outcome.stop);
-        let status = match (outcome, state.requested().is_empty()) {
+        let status = match (outcome, waits(&state, recorded.now())) {
             (Some(_), _) => WhyStatus::Ended,
-            (None, false) => WhyStatus::Waiting,
-            (None, true) => WhyStatus::Open,
+            (None, true) => WhyStatus::Waiting,
+            (None, false) => WhyStatus::Open,
         };
         let in_doubt = certificate.into_iter().flat_map(|it| &it.also);
         let in_doubt = in_doubt.filter(|condition| condition.reason == StopReason::InDoubt);
-        let totals = Totals { wall_ms: state.elapsed_ms(), ..*state.totals() };
         Ok(Self {
             version: WHY_VERSION,
             run: run.to_string(),
@@ -223,7 +223,7 @@ impl Why {
                 |it| StoppedInReport { phase: it.phase.to_string(), pass: it.pass, attempt: it.attempt },
             ),
             conditions: certificate.map(WhyCondition::all).unwrap_or_default(),
-            limits: limits(state.spec(), outcome.map_or(&totals, |outcome| &outcome.totals)),
+            limits: LimitUse::of(&state),
             confidence: stated(&state),
             checks: state.checks().iter().map(CheckReport::new).collect(),
             continuation: outcome.map(|_| Continuation::of(recorded)),
@@ -276,47 +276,52 @@ fn names(value: &Measure) -> Vec<String> {
 }
 
 impl LimitUse {
-    /// The limits of a run with what these totals used of them, in the order of the gate.
-    pub fn all(spec: &RunSpec, totals: &Totals) -> Vec<Self> {
-        limits(spec, totals)
+    /// The limits of a run with what it has used of them, in the order of the gate.
+    pub fn of(state: &Run) -> Vec<Self> {
+        let so_far = || Totals { wall_ms: state.elapsed_ms(), ..*state.totals() };
+        let totals = state.outcome().map_or_else(so_far, |outcome| outcome.totals);
+        let limits = &state.spec().limits;
+        let line = |setting: Setting, used: Measure, limit: Option<Measure>, reached: bool| Self {
+            setting: setting.path().to_owned(),
+            used: used.to_string(),
+            limit: limit.map(|limit| limit.to_string()),
+            reached,
+        };
+        let of = |setting, used: u32, limit: u32| {
+            line(setting, Measure::Count(used.into()), Some(Measure::Count(limit.into())), used >= limit)
+        };
+        let (cost, tokens) = (totals.cost.known, totals.usage.total());
+        vec![
+            of(Setting::Passes, totals.passes, limits.passes),
+            line(
+                Setting::Cost,
+                Measure::PicoUsd(cost),
+                limits.cost.map(Measure::PicoUsd),
+                limits.cost.is_some_and(|limit| cost >= limit),
+            ),
+            line(
+                Setting::Tokens,
+                Measure::Count(tokens),
+                limits.tokens.map(Measure::Count),
+                limits.tokens.is_some_and(|limit| tokens >= limit),
+            ),
+            of(Setting::ModelCalls, totals.model_calls, limits.model_calls),
+            of(Setting::ToolCalls, totals.tool_calls, limits.tool_calls),
+            line(
+                Setting::WallMs,
+                Measure::Millis(totals.wall_ms),
+                Some(Measure::Millis(limits.wall_ms)),
+                totals.wall_ms >= limits.wall_ms,
+            ),
+        ]
     }
-}
 
-fn limits(spec: &RunSpec, totals: &Totals) -> Vec<LimitUse> {
-    let limits = &spec.limits;
-    let line = |setting: Setting, used: Measure, limit: Option<Measure>, reached: bool| LimitUse {
-        setting: setting.path().to_owned(),
-        used: used.to_string(),
-        limit: limit.map(|limit| limit.to_string()),
-        reached,
-    };
-    let of = |setting, used: u32, limit: u32| {
-        line(setting, Measure::Count(used.into()), Some(Measure::Count(limit.into())), used >= limit)
-    };
-    let (cost, tokens) = (totals.cost.known, totals.usage.total());
-    vec![
-        of(Setting::Passes, totals.passes, limits.passes),
-        line(
-            Setting::Cost,
-            Measure::PicoUsd(cost),
-            limits.cost.map(Measure::PicoUsd),
-            limits.cost.is_some_and(|limit| cost >= limit),
-        ),
-        line(
-            Setting::Tokens,
-            Measure::Count(tokens),
-            limits.tokens.map(Measure::Count),
-            limits.tokens.is_some_and(|limit| tokens >= limit),
-        ),
-        of(Setting::ModelCalls, totals.model_calls, limits.model_calls),
-        of(Setting::ToolCalls, totals.tool_calls, limits.tool_calls),
-        line(
-            Setting::WallMs,
-            Measure::Millis(totals.wall_ms),
-            Some(Measure::Millis(limits.wall_ms)),
-            totals.wall_ms >= limits.wall_ms,
-        ),
-    ]
+    /// What was used of the limit, beside it.
+    pub fn in_words(&self) -> String {
+        let limit =
+            self.limit.as_ref().map_or_else(|| "(no limit)".to_owned(), |limit| format!("of {limit}"));
+        format!("{} {limit}{}", self.used, if self.reached { "  reached" } else { "" })
+    }
 }
 
 fn stated(state: &Run) -> Vec<StatedConfidence> {

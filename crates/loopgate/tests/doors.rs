@@ -150,7 +150,17 @@ fn an_approval_names_the_token_and_two_people_are_two_tokens() {
     assert_eq!(approve(&bob), 202);
     let (_, view) = json(&server, &format!("GET /v1/runs/{run}"), &ci, "");
     assert_eq!(view["state"], "ended", "{view}");
+    // Who denied is in the audit log alone, and the report has it.
+    let item = json!({ "item": "get_user_by_id 42, update_user 42 EPAM" }).to_string();
+    let (_, other) = json(&server, "POST /v1/runs", &ci, &item);
+    let other = other["run"].as_str().unwrap();
+    let (_, pending) = json(&server, "GET /v1/pending", &ada, "");
+    let waits = &pending["pending"][0];
+    let no = json!({ "key": waits["action"], "binding": waits["binding"], "why": "no" }).to_string();
+    assert_eq!(json(&server, &format!("POST /v1/runs/{other}/deny"), &bob, &no).0, 202);
     end(server);
+    let report = shell.run(&["report", other]).out;
+    assert!(report.contains("\n    denied by bob (token bob) from 127.0.0.1 at 20"), "{report}");
     let shown = shell.run(&["show", run]);
     assert!(shown.out.contains("ada (token ada)") && shown.out.contains("bob (token bob)"), "{}", shown.out);
     let audit = shell.json(&["serve", "audit", "--json", "--run", run]);
@@ -184,6 +194,39 @@ fn an_approval_names_the_token_and_two_people_are_two_tokens() {
         "{}",
         audit.err
     );
+}
+
+#[test]
+fn a_run_of_the_command_waits_for_the_second_person_here_and_there() {
+    let shell = Shell::new();
+    let file = shell.state.path().join("tokens.toml");
+    let [ada, bob] =
+        ["ada", "bob"].map(|name| token(&shell, &file, name, &["--role", "approve", "--role", "read"]));
+    let folder = shell.copy_of("examples/crm");
+    let domain = folder.join("loopgate.toml");
+    let text = fs::read_to_string(&domain).unwrap();
+    fs::write(&domain, text.replace("[gate]\n", "[gate]\napprovals = 2\n")).unwrap();
+    shell.run(&["run", path(&folder), "--text", "get_user_by_id 42, update_user 42 EPAM"]);
+    let server = Server::open(&shell, &[path(&folder), "--tokens", path(&file)]);
+    let (_, pending) = json(&server, "GET /v1/pending", &ada, "");
+    let action = &pending["pending"][0];
+    let run = action["run"].as_str().unwrap();
+    let state = || {
+        let here = shell.json(&["runs", "--json"])["runs"][0]["state"].clone();
+        (json(&server, &format!("GET /v1/runs/{run}"), &ada, "").1["state"].clone(), here)
+    };
+    let both = |state: &str| (Value::from(state), Value::from(state));
+    assert_eq!(state(), both("waiting"));
+    let body = json!({ "key": action["action"], "binding": action["binding"] }).to_string();
+    let approve = |token: &str| json(&server, &format!("POST /v1/runs/{run}/approve"), token, &body).0;
+    assert_eq!((approve(&ada), state()), (202, both("waiting")));
+    assert_eq!(approve(&bob), 202);
+    let ended = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        state() == both("ended")
+    });
+    assert!(ended, "{:?}", state());
+    end(server);
 }
 
 /// A domain whose model is this provider, at a price.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use common::{Shell, ticket};
 use loop_testkit::page::inert;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The text that is seen on a page. The page loads nothing and leads nowhere else. `is_still`: it has no script and no link;
 /// the pages of runs and backtests have a script of their own, which their policy names by its digest.
@@ -115,7 +115,8 @@ fn the_report_of_a_run_answers_an_auditor_on_one_page() {
         &[
             "it waits for a person",
             "update_user: waits, approved by 0 of 1",
-            "update_user (write_idempotent): waits for a person",
+            "update_user (write_idempotent): waiting",
+            "not ended, last entry 20",
         ],
     );
     let binding = waiting.out.split_once("binding ").unwrap().1.lines().next().unwrap();
@@ -133,7 +134,16 @@ fn the_report_of_a_run_answers_an_auditor_on_one_page() {
     let parts = [
         "Why it stopped:\n  completed (answered)",
         "base offline offline-1: $0.000000, ",
-        "1/action-0 update_user (write_idempotent): ok\n    target: source crm: crm.sql\n",
+        "1/action-0 update_user (write_idempotent): executed\n    target: source crm: crm.sql\n",
+        " UTC, 0",
+        "\n    ended 20",
+        "\n    limits.passes: 2 of ",
+        "\n    limits.tool_calls: 1 of ",
+        "\n    limits.cost_usd: $0.000000 of $",
+        "\n    price of a million tokens: input $0.000000, output $0.000000\n",
+        "\n    a person can be asked; ",
+        "\n    update_user: write_idempotent: asks: ",
+        "\n    decided: approved by an unverified account\n",
         "1/action-0 update_user: approved at ",
         "approved by an unverified account at ",
         &format!("binding {binding}"),
@@ -146,6 +156,47 @@ fn the_report_of_a_run_answers_an_auditor_on_one_page() {
     let wrote = shell.run(&["report", "last", "--html", page.to_str().unwrap()]);
     assert_eq!((wrote.code, wrote.out.as_str()), (0, ""), "{}", wrote.err);
     has(&text_of(&page), &["<script>alert(1)</script>[U+202E]", "Who approved what", binding, "update_user"]);
+}
+
+#[test]
+fn a_denied_effect_is_nothing_that_was_read() {
+    let shell = Shell::new();
+    let text = "search_user Bob, get_user_by_id 42, update_user 42 EPAM";
+    shell.run(&["run", "examples/crm", "--text", text]);
+    let run = shell.run(&["runs"]).out.split_whitespace().next().unwrap().to_owned();
+    shell.run(&["deny", &run, "3/action-0", "--why", "not today"]);
+    let printed = shell.run(&["report", "last"]).out;
+    let (_, read) = printed.split_once("What it read:").unwrap();
+    assert!(read.contains("search_user: ok") && !read.contains("update_user"), "{read}");
+    has(
+        &printed,
+        &[
+            "update_user (write_idempotent): denied",
+            "decided: a person denied it: not today",
+            "denied by a person whose name is not recorded",
+        ],
+    );
+}
+
+#[test]
+fn the_report_of_a_damaged_run_has_what_can_be_read_and_the_fault() {
+    let shell = Shell::new();
+    shell.run(&["run", "examples/crm", "--text", "search_user Bob, get_user_by_id 42"]);
+    let path = shell.state.path().join("loopgate/journal.db");
+    let sql = |text: &str| rusqlite::Connection::open(&path).unwrap().execute_batch(text).unwrap();
+    sql("DROP TRIGGER IF EXISTS entries_are_not_changed; UPDATE entries SET event = '{' WHERE seq = 6");
+    let page = shell.state.path().join("report.html");
+    shell.run(&["report", "last", "--html", page.to_str().unwrap()]);
+    let printed = shell.run(&["report", "last"]);
+    let json = shell.json(&["report", "last", "--json"]);
+    assert_eq!((printed.code, &json["verify"]["ok"], &json["outcome"]), (1, &false.into(), &Value::Null));
+    for text in [&printed.out, &text_of(&page)] {
+        has(text, &["search_user Bob", "it has not ended", "not whole: 6 entries", "put an undamaged copy"]);
+    }
+    sql("PRAGMA foreign_keys = OFF; UPDATE runs SET spec = '{'");
+    let printed = shell.run(&["report", "last"]);
+    assert_eq!(printed.code, 1, "{}", printed.err);
+    has(&printed.out, &["Whether the record is whole", "not whole: 0 entries"]);
 }
 
 #[test]

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::reply::markdown::{Layout, with_line_feeds};
+use crate::reply::markdown::{Block, Layout, with_line_feeds};
 use crate::reply::parse_warning::ParseWarning;
-use crate::reply::sections::without_thoughts;
+use crate::reply::sections::{body, without_thoughts};
 use crate::spec::{NonceMode, PLAN};
 use crate::types::{
     Action, Arguments, Confidence, Digest, Observation, Priority, Written, cleaned, digest, is_default,
@@ -60,10 +60,7 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
     let mut marked = None;
     for block in &layout.blocks {
         let content = text.get(block.content.clone()).unwrap_or_default();
-        // Any other block, such as a text about contracts, is part of its section.
-        let opening = content.trim_start();
-        let is_meant = opening.starts_with(['{', '[']) || opening.trim_start_matches('"').starts_with(MARK);
-        if !content.contains(MARK) || !is_meant {
+        if !is_meant(content) {
             continue;
         }
         if layout.open_thought.is_some_and(|thought| thought < block.whole.start) {
@@ -131,6 +128,57 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
     found
 }
 
+/// Whether a block is meant as a contract. Any other one, such as a text about contracts, is part of its section.
+fn is_meant(content: &str) -> bool {
+    let opening = content.trim_start();
+    let is_object = opening.starts_with(['{', '[']) || opening.trim_start_matches('"').starts_with(MARK);
+    is_object && content.contains(MARK)
+}
+
+/// Adds the contracts without a fence to the blocks, if no block is a contract: objects at the top level, on lines of
+/// their own. Whether one was added.
+pub(crate) fn take_bare(text: &str, layout: &mut Layout) -> bool {
+    let is_contract = |block: &Block| text.get(block.content.clone()).is_some_and(is_meant);
+    if !text.contains(MARK) || layout.blocks.iter().any(is_contract) {
+        return false;
+    }
+    let mut bare = Vec::new();
+    for piece in layout.outside(text.len()) {
+        let within = text.get(piece.clone()).unwrap_or_default();
+        objects(within, |at, object| {
+            // Each blank is looked at from its neighbours alone, so that a line of objects takes no more time.
+            let before = within.get(..at.start).unwrap_or_default();
+            let after = within.get(at.end..).unwrap_or_default();
+            let above = before.trim_end_matches(' ');
+            let below = after.trim_start_matches([' ', '\t', '\r']);
+            let is_alone = (above.is_empty() || above.ends_with('\n'))
+                && before.len() - above.len() <= 3
+                && (below.is_empty() || below.starts_with('\n'));
+            // A part of a list or of an object that cannot be parsed.
+            let is_part = ["[", "{", ",", "\":"].iter().any(|end| above.trim_end().ends_with(end));
+            if is_alone && !is_part && object.get(MARK).is_some() {
+                let rest = after.len() - below.len() + usize::from(!below.is_empty());
+                let whole = piece.start + above.len()..piece.start + at.end + rest;
+                bare.push(Block { content: whole.clone(), whole, closed: true });
+            }
+        });
+    }
+    let is_any = !bare.is_empty();
+    layout.blocks.extend(bare);
+    layout.blocks.sort_by_key(|block| block.whole.start);
+    is_any
+}
+
+/// Whether a text holds at most contracts.
+pub(crate) fn is_alone(text: &str) -> bool {
+    let mut layout = Layout::of(text);
+    take_bare(text, &mut layout);
+    let is_contract = |block: &&Block| text.get(block.content.clone()).is_some_and(is_meant);
+    let contracts: Vec<Range<usize>> =
+        layout.blocks.iter().filter(is_contract).map(|block| block.whole.clone()).collect();
+    body(text, 0..text.len(), &contracts).is_empty()
+}
+
 /// Where the last complete contract block ends. `None`: there is none.
 pub(crate) fn end_of_last(text: &str, layout: &Layout) -> Option<usize> {
     let is_contract = |content: &str| {
@@ -146,7 +194,9 @@ pub(crate) fn end_of_last(text: &str, layout: &Layout) -> Option<usize> {
 pub(crate) fn find_repaired(text: &str, rules: Rules<'_>) -> Found {
     let fed = with_line_feeds(text);
     let text = &*without_thoughts(&fed);
-    let found = find(text, &Layout::of(text), rules);
+    let mut layout = Layout::of(text);
+    take_bare(text, &mut layout);
+    let found = find(text, &layout, rules);
     if found.contract.is_some() || !text.trim_start().starts_with('{') {
         return found;
     }
@@ -207,32 +257,7 @@ impl Echoes {
     }
 
     fn scan(&mut self, text: &str) {
-        /// The bytes parsed in all are at most this many times the text, so that unbalanced braces do not cost its
-        /// square.
-        const TIMES: usize = 8;
-        let mut spare = text.len().saturating_mul(TIMES);
-        let mut at = 0;
-        while let Some(open) = text.get(at..).and_then(|rest| rest.find('{')).map(|open| at + open) {
-            let rest = text.get(open..).unwrap_or_default();
-            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
-            match values.next() {
-                Some(Ok(value)) => {
-                    self.value(&value);
-                    at = open + values.byte_offset().max(1);
-                }
-                Some(Err(error)) => {
-                    let lines = rest.split_inclusive('\n').take(error.line().saturating_sub(1));
-                    let came: usize = lines.map(str::len).sum::<usize>() + error.column();
-                    spare = spare.saturating_sub(came);
-                    if spare == 0 {
-                        self.gave_up = true;
-                        return;
-                    }
-                    at = open + 1;
-                }
-                None => return,
-            }
-        }
+        self.gave_up |= !objects(text, |_, value| self.value(&value));
     }
 
     /// Adds the contracts in a value and in its strings.
@@ -258,6 +283,36 @@ impl Echoes {
         // After an incomplete search an echo cannot be excluded.
         self.gave_up.then_some("no nonce, and what was read could not be searched whole")
     }
+}
+
+/// Visits the JSON objects of a text in order, each as a whole. `false`: the text was not searched completely.
+fn objects(text: &str, mut visit: impl FnMut(Range<usize>, Value)) -> bool {
+    /// The bytes parsed in all are at most this many times the text, so that unbalanced braces do not cost its
+    /// square.
+    const TIMES: usize = 8;
+    let mut spare = text.len().saturating_mul(TIMES);
+    let mut at = 0;
+    while let Some(open) = text.get(at..).and_then(|rest| rest.find('{')).map(|open| at + open) {
+        let rest = text.get(open..).unwrap_or_default();
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        match values.next() {
+            Some(Ok(value)) => {
+                at = open + values.byte_offset().max(1);
+                visit(open..at, value);
+            }
+            Some(Err(error)) => {
+                let lines = rest.split_inclusive('\n').take(error.line().saturating_sub(1));
+                let came: usize = lines.map(str::len).sum::<usize>() + error.column();
+                spare = spare.saturating_sub(came);
+                if spare == 0 {
+                    return false;
+                }
+                at = open + 1;
+            }
+            None => return true,
+        }
+    }
+    true
 }
 
 fn contract_digest(object: &Map<String, Value>) -> Digest {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::reply::contract::{self, Found, Rules};
-use crate::reply::markdown::{Layout, with_line_feeds};
+use crate::reply::loose::lay_out;
 use crate::reply::model_reply::{FinishReason, Reply};
 use crate::reply::native::refused;
 use crate::reply::parse_warning::ParseWarning;
@@ -20,8 +20,7 @@ pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>)
         proposal.parse_warnings.push(ParseWarning::CutReply);
         return proposal;
     }
-    let text = with_line_feeds(&reply.text);
-    let layout = Layout::of(&text);
+    let (text, layout, odd) = lay_out(&reply.text, &document.sections);
     let mut found = contract::find(&text, &layout, rules(document, reading));
     found.hidden.extend(layout.thoughts.iter().cloned());
     found.hidden.sort_by_key(|range| range.start);
@@ -36,7 +35,7 @@ pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>)
         plan: None,
         has_contract: false,
         unread: 0,
-        parse_warnings: parsed.parse_warnings,
+        parse_warnings: odd.into_iter().chain(parsed.parse_warnings).collect(),
         ending: Ending::None,
     };
     take(&mut proposal, found);
@@ -64,8 +63,7 @@ pub(super) fn repair(proposal: &mut Proposal, reply: &Reply, document: &Document
 
 pub(super) fn salvage(partial: &str, document: &DocumentSpec, reading: Reading<'_>) -> Proposal {
     // The text after the last heading may be cut anywhere, unless a contract follows it. The text before it is complete.
-    let text = with_line_feeds(partial);
-    let layout = Layout::of(&text);
+    let (text, layout, _) = lay_out(partial, &document.sections);
     let complete = layout.headings.last().map_or(0, |heading| heading.line.start);
     let complete = contract::end_of_last(&text, &layout).map_or(complete, |end| end.max(complete));
     let text = text.get(..complete).unwrap_or_default();

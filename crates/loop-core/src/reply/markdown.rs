@@ -85,6 +85,17 @@ impl Layout {
         layout
     }
 
+    /// The pieces of a text of this length outside of blocks and thinking.
+    pub(crate) fn outside(&self, length: usize) -> Vec<Range<usize>> {
+        let blocks = self.blocks.iter().map(|block| block.whole.clone());
+        let mut gaps: Vec<Range<usize>> = blocks.chain(self.thoughts.iter().cloned()).collect();
+        gaps.sort_unstable_by_key(|gap| gap.start);
+        gaps.push(length..length);
+        let mut at = 0;
+        let between = gaps.into_iter().map(|gap| std::mem::replace(&mut at, gap.end)..gap.start);
+        between.filter(|piece| !piece.is_empty()).collect()
+    }
+
     /// The thinking that begins in `line`, or that ends there where its opening tag is missing.
     fn thought(
         &mut self,
@@ -262,6 +273,16 @@ fn heading_text(line: &str, start: usize) -> Option<Range<usize>> {
     };
     let offset = start + (line.len() - rest.trim_start_matches(is_blank).len());
     Some(offset..offset + text.len())
+}
+
+/// The title in a line of another heading than a `##` one: of another level, without a blank, or in bold.
+pub(crate) fn loose_title(line: &str) -> Option<&str> {
+    let line = line.trim();
+    if line.starts_with('#') && !is_heading(line) {
+        return Some(line.trim_matches('#').trim());
+    }
+    let bold = |mark| line.strip_suffix(':').unwrap_or(line).strip_prefix(mark)?.strip_suffix(mark);
+    bold("**").or_else(|| bold("__")).map(str::trim)
 }
 
 fn content_of<'a>(text: &'a str, line: &Range<usize>) -> &'a str {

@@ -9,6 +9,7 @@ mod citation;
 mod contract;
 mod conversation;
 mod document;
+mod loose;
 mod markdown;
 mod merge;
 mod model_reply;

@@ -16,6 +16,15 @@ pub enum ParseWarning {
         /// The heading as written.
         heading: Arc<str>,
     },
+    /// A line that names a section in another form than a `##` heading. It counts as one.
+    HeadingOfAnotherForm {
+        /// The line as written.
+        heading: Arc<str>,
+    },
+    /// A reply in a code fence as a whole. Its text counts.
+    FencedReply,
+    /// A contract without a fence. It counts as in one.
+    UnfencedContract,
     /// A reply that begins again from its start, as a stream does that a server restarts.
     DoubledText,
     /// A repeated heading. The bodies were joined, unless they are the same.

@@ -122,10 +122,10 @@ impl Draft<'_> {
 }
 
 /// The declared sections by the normalised forms of their headings and ids.
-struct Names<'a>(BTreeMap<String, &'a SectionSpec>);
+pub(crate) struct Names<'a>(BTreeMap<String, &'a SectionSpec>);
 
 impl<'a> Names<'a> {
-    fn of(declared: &'a [SectionSpec]) -> Self {
+    pub(crate) fn of(declared: &'a [SectionSpec]) -> Self {
         let mut names = BTreeMap::new();
         for section in declared {
             for name in [&section.heading, &section.id] {
@@ -137,7 +137,7 @@ impl<'a> Names<'a> {
         Self(names)
     }
 
-    fn of_heading(&self, heading: &str) -> Option<&'a SectionSpec> {
+    pub(crate) fn of_heading(&self, heading: &str) -> Option<&'a SectionSpec> {
         self.0.get(&key(heading)).copied()
     }
 
@@ -237,7 +237,7 @@ pub(crate) fn without_thoughts(text: &str) -> Cow<'_, str> {
     Cow::Owned(body(text, 0..text.len(), &Layout::of(text).thoughts))
 }
 
-fn body(text: &str, range: Range<usize>, hidden: &[Range<usize>]) -> String {
+pub(crate) fn body(text: &str, range: Range<usize>, hidden: &[Range<usize>]) -> String {
     let mut out = String::new();
     let mut at = range.start;
     // They are in order and do not overlap.
@@ -252,6 +252,33 @@ fn body(text: &str, range: Range<usize>, hidden: &[Range<usize>]) -> String {
     let lead = out.lines().take_while(|line| line.trim().is_empty()).count();
     let trimmed: String = out.split_inclusive('\n').skip(lead).collect();
     trimmed.trim_end().to_owned()
+}
+
+/// Whether a line begins a JSON object that may be a contract without a fence.
+fn begins_object(line: &str) -> bool {
+    let object = line.trim_start_matches(' ');
+    object.starts_with('{') && line.len() - object.len() <= 3
+}
+
+/// Whether a line is certainly outside of an object.
+fn is_no_object(line: &str) -> bool {
+    let has_thought = || ["<", "</"].iter().any(|open| thought_tags(line, open).next().is_some());
+    line.trim().is_empty() || is_heading(line) || Fence::opened_by(line).is_some() || has_thought()
+}
+
+/// How many braces a line of JSON opens and does not close. Strings end in their line.
+fn open_braces(line: &str) -> i64 {
+    let (mut open, mut in_string, mut escaped) = (0, false, false);
+    for byte in line.bytes() {
+        match byte {
+            b'"' if !escaped => in_string = !in_string,
+            b'{' if !in_string => open += 1,
+            b'}' if !in_string => open -= 1,
+            _ => {}
+        }
+        escaped = byte == b'\\' && !escaped;
+    }
+    open
 }
 
 /// Shows a reply while it streams, line by line, without the contract.
@@ -277,6 +304,8 @@ enum Held {
     Block(Fence),
     /// Thinking between tags. It is not shown.
     Thought,
+    /// A JSON object on lines of its own, which may be the contract, with as many open braces.
+    Object(i64),
 }
 
 impl LiveText {
@@ -320,13 +349,20 @@ impl LiveText {
     }
 
     fn take_line(&mut self, mut line: &str, shown: &mut String) {
-        if let Some((Held::Block(fence), held)) = &mut self.held {
+        if let Some((kind @ (Held::Block(_) | Held::Object(_)), held)) = &mut self.held {
             let content = line.trim_end_matches(['\n', '\r']);
-            let (fence, is_over) = (*fence, is_heading(content));
+            let (is_over, is_end) = match kind {
+                Held::Object(open) => {
+                    *open += open_braces(content);
+                    (is_no_object(content), *open <= 0)
+                }
+                Held::Block(fence) => (is_heading(content), fence.is_closed_by(content)),
+                Held::Thought => (false, false),
+            };
             if !is_over {
                 held.push_str(line);
             }
-            if is_over || fence.is_closed_by(content) {
+            if is_over || is_end {
                 self.release(shown);
             }
             if !is_over {
@@ -339,6 +375,14 @@ impl LiveText {
                 Fence::opened_by(line.trim_end_matches(['\n', '\r'])).filter(|_| self.held.is_none())
             {
                 self.held = Some((Held::Block(fence), line.to_owned()));
+                return;
+            }
+            if self.held.is_none() && begins_object(line) && !is_no_object(line) {
+                let open = open_braces(line);
+                self.held = Some((Held::Object(open), line.to_owned()));
+                if open <= 0 {
+                    self.release(shown);
+                }
                 return;
             }
             let is_thought = self.held.is_some();

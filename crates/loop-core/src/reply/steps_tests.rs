@@ -4,10 +4,11 @@ use proptest::prelude::*;
 
 use crate::reply::citation::citations;
 use crate::reply::contract::{self, Echoes, Rules};
+use crate::reply::loose::lay_out;
 use crate::reply::markdown::Layout;
 use crate::reply::merge::{Document, MergeContext};
 use crate::reply::sections;
-use crate::spec::NonceMode;
+use crate::spec::{NonceMode, SectionSpec};
 use crate::types::steps::counted;
 use crate::types::{Arguments, Millis};
 
@@ -15,9 +16,11 @@ use crate::types::{Arguments, Millis};
 fn read(text: &str) {
     let echoes = Echoes::default();
     let rules = Rules { nonce: "n", mode: NonceMode::Prefer, echoes: &echoes };
-    let layout = Layout::of(text);
+    let declared = [SectionSpec::new("loose", "Loose")];
+    let (text, layout, _) = lay_out(text, &declared);
+    let text = &*text;
     let found = contract::find(text, &layout, rules);
-    let parsed = sections::parse(text, &layout, &found.hidden, &[]);
+    let parsed = sections::parse(text, &layout, &found.hidden, &declared);
     let context = MergeContext { declared: &[], pass: 1, at: Millis(0), citable: &[] };
     let (document, _) = Document::default().merged(&parsed.sections, context);
     document.merged(&parsed.sections, context);
@@ -44,6 +47,9 @@ fn reading_a_reply_takes_steps_in_proportion_to_its_length() {
     check(|_| "[ \t ".to_owned());
     check(|n| format!("## h{n}\n```json\n{{\"analysis_confidence\": {n}\n```\n"));
     check(|n| format!("```\n{{\"analysis_confidence\": \"low\", \"n\": {n}}}\n```\n"));
+    check(|_| "# loose\n```\n".to_owned());
+    check(|_| "**loose**\n{\"analysis_confidence\": \"low\"}\n".to_owned());
+    check(|_| "{\"analysis_confidence\": \"low\"} ".to_owned());
 }
 
 #[test]
@@ -76,7 +82,7 @@ proptest! {
     fn no_mixture_of_lines_takes_more(lines in prop::collection::vec(
         prop_oneof![
             Just("## a".to_owned()), "## [a-f]{3}", Just("```".to_owned()), "[`]{3,9}x", "[~]{3,9}", Just("~~~x".to_owned()),
-            "[\\[E1, `]{0,12}", Just("{\"analysis_confidence\": \"low\"}".to_owned()), Just(String::new()),
+            "[\\[E1, `]{0,12}", Just("# loose".to_owned()), Just("{\"analysis_confidence\": \"low\"}".to_owned()), Just(String::new()),
         ], 1..12)) {
         let piece = format!("{}\n", lines.join("\n"));
         let steps = |times: usize| counted::of(|| read(&piece.repeat(times)));

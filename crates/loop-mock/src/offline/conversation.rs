@@ -16,7 +16,7 @@ use loop_prompts::anchors::{ENDS_WORK, ITEM, NOT_ACCEPTED, WITH_RESULT};
 use serde_json::{Map, Value, json};
 
 use crate::offline::look::said;
-use crate::offline::read::{fenced, title};
+use crate::offline::read::{fenced, is_id, is_meant, title};
 use crate::offline::schema::{Field, Form, fields};
 use crate::offline::shape::Candidates;
 use crate::offline::words::{parts, stems};
@@ -155,7 +155,7 @@ impl<'a> Conversation<'a> {
         let by_form = || {
             let mut required = tool.fields.iter().filter(|field| field.required);
             let only = required.next().filter(|_| required.next().is_none());
-            only.is_some_and(|field| of_form(&self.text, field).is_some())
+            only.is_some_and(|field| of_form(&self.text, field, Some(tool.name)).is_some())
         };
         let by_words = || {
             let words: BTreeSet<String> = words(&self.text).map(str::to_lowercase).collect();
@@ -197,16 +197,22 @@ impl<'a> Conversation<'a> {
         let (mut numbers, quoted) = (numbers(text).into_iter(), quoted(text));
         let mut texts = quoted.iter();
         let mut missing = Vec::new();
+        // What is behind the tool's name is meant for it.
+        let unnamed = after.is_none().then_some(tool.name);
         for field in &tool.fields {
             let in_order = || match field.form {
                 Form::Integer | Form::Number if field.choices.is_empty() => {
-                    numbers.find_map(|number| field.cast(number))
+                    let is_own = |number: &&str| {
+                        !is_id(field.name)
+                            || unnamed.is_none_or(|tool| is_meant(text, number, field.name, tool))
+                    };
+                    numbers.by_ref().filter(is_own).find_map(|number| field.cast(number))
                 }
                 Form::Text if field.choices.is_empty() => texts.next().map(|text| json!(text)),
                 _ => None,
             };
             let known = || self.reported(field).filter(|_| is_demanded).or_else(|| field.default.cloned());
-            let value = stands_in(text, field);
+            let value = stands_in(text, field, unnamed);
             match if field.required { value.or_else(in_order).or_else(known) } else { value } {
                 Some(value) => _ = wanted.arguments.insert(field.name.to_owned(), value),
                 None if field.required => missing.push(field),
@@ -353,18 +359,19 @@ fn behind<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 }
 
 /// The value of a field that a text has by itself: wherever it is, no other field may have it.
-fn stands_in(text: &str, field: &Field<'_>) -> Option<Value> {
+fn stands_in(text: &str, field: &Field<'_>, tool: Option<&str>) -> Option<Value> {
     let example = || field.example.as_ref().filter(|example| behind(text, example).is_some());
     labelled(text, field)
         .or_else(|| said(text, &field.choices))
-        .or_else(|| of_form(text, field))
+        .or_else(|| of_form(text, field, tool))
         .or_else(|| field.cast(example()?))
 }
 
-/// The first value of a text that has the form of a field.
-fn of_form(text: &str, field: &Field<'_>) -> Option<Value> {
+/// The first value of a text that has the form of a field, and where a tool is given, is meant for it.
+fn of_form(text: &str, field: &Field<'_>, tool: Option<&str>) -> Option<Value> {
     let found = Candidates::of(text, /*with_paths*/ true).find(&field.shapes);
-    found.first().and_then(|name| field.cast(name))
+    let is_own = |name: &&&str| tool.is_none_or(|tool| is_meant(text, name, field.name, tool));
+    found.iter().find(is_own).and_then(|name| field.cast(name))
 }
 
 /// The value behind `parameter:` or `parameter =`: a quotation, or the text before the next comma, semicolon or line.

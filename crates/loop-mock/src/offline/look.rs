@@ -7,7 +7,8 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use crate::offline::read::{Read, Tool, Use};
+use crate::offline::conversation::text_of;
+use crate::offline::read::{Read, Tool, Use, is_id, is_meant};
 use crate::offline::schema::{Field, Form};
 use crate::offline::words::{count, names, overlap, parts, stem, stems};
 
@@ -111,7 +112,7 @@ fn calls(read: &Read<'_>, tool: &Tool<'_>) -> Result<Vec<(u8, usize, Wanted)>, W
     };
     match takes(tool) {
         Takes::Name(parameter) => {
-            let all = named(read, parameter);
+            let all = named(read, tool, parameter);
             if all.is_empty() {
                 return Err(no_name(parameter));
             }
@@ -177,7 +178,7 @@ fn filled(read: &Read<'_>, tool: &Tool<'_>, with_text: bool) -> Result<Value, Wh
             let text = format!("{}\n{}", read.title, read.item);
             said(&text, &parameter.choices).ok_or_else(|| no_name(parameter))?
         } else if !parameter.shapes.is_empty() {
-            let found = named(read, parameter);
+            let found = named(read, tool, parameter);
             let value = found.first().and_then(|found| parameter.cast(found.name));
             value.ok_or_else(|| no_name(parameter))?
         } else {
@@ -185,7 +186,7 @@ fn filled(read: &Read<'_>, tool: &Tool<'_>, with_text: bool) -> Result<Value, Wh
             match parameter.form {
                 Form::Text if with_text => json!(crate::offline::write::quote(read.title)),
                 Form::Integer | Form::Number if with_text => {
-                    only_number(read, parameter).ok_or_else(too_much)?
+                    only_number(read, tool, parameter).ok_or_else(too_much)?
                 }
                 _ => return Err(too_much()),
             }
@@ -214,7 +215,7 @@ pub(super) fn said(text: &str, choices: &[Value]) -> Option<Value> {
 }
 
 /// The number of the item, where it holds one.
-fn only_number(read: &Read<'_>, parameter: &Field<'_>) -> Option<Value> {
+fn only_number(read: &Read<'_>, tool: &Tool<'_>, parameter: &Field<'_>) -> Option<Value> {
     let words = read
         .item
         .split_whitespace()
@@ -222,6 +223,7 @@ fn only_number(read: &Read<'_>, parameter: &Field<'_>) -> Option<Value> {
     let mut numbers: Vec<&str> = words.filter(|word| word.parse::<f64>().is_ok()).collect();
     numbers.dedup();
     match numbers.as_slice() {
+        [one] if is_id(parameter.name) && !is_meant(read.item, one, parameter.name, tool.name) => None,
         [one] => parameter.cast(one),
         _ => None,
     }
@@ -238,7 +240,7 @@ pub(super) fn not_found(read: &Read<'_>) -> Vec<String> {
         let Takes::Name(parameter) = takes(tool) else {
             continue;
         };
-        for found in named(read, parameter).iter().filter(|found| found.is_in_item()) {
+        for found in named(read, tool, parameter).iter().filter(|found| found.is_in_item()) {
             let mut about = read.evidence.iter().filter(|evidence| evidence.is_about(found.name)).peekable();
             if about.peek().is_some() && about.all(|evidence| !evidence.is_ok()) {
                 missing.insert(found.name.to_owned());
@@ -251,13 +253,13 @@ pub(super) fn not_found(read: &Read<'_>) -> Vec<String> {
 /// Whether there are tools that look names up, and the item holds none for any of them.
 pub(super) fn names_nothing(read: &Read<'_>) -> bool {
     let mut parameters = read.tools.iter().filter_map(|tool| match takes(tool) {
-        Takes::Name(parameter) => Some(parameter),
+        Takes::Name(parameter) => Some((tool, parameter)),
         Takes::Words(_) | Takes::Nothing | Takes::Several => None,
     });
     let mut any = false;
-    let none = parameters.all(|parameter| {
+    let none = parameters.all(|(tool, parameter)| {
         any = true;
-        !named(read, parameter).iter().any(Found::is_in_item)
+        !named(read, tool, parameter).iter().any(Found::is_in_item)
     });
     any && none
 }
@@ -308,12 +310,13 @@ impl Found<'_> {
 }
 
 /// Names of a parameter's shape, each once: from the item, then from results.
-fn named<'a>(read: &Read<'a>, parameter: &Field<'_>) -> Vec<Found<'a>> {
+fn named<'a>(read: &Read<'a>, tool: &Tool<'_>, parameter: &Field<'_>) -> Vec<Found<'a>> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for (candidates, evidence) in read.candidates() {
         for name in candidates.find(&parameter.shapes) {
-            if seen.insert(name.to_lowercase()) {
+            let is_value = evidence.is_some() || is_meant(candidates.text, name, parameter.name, tool.name);
+            if is_value && seen.insert(name.to_lowercase()) {
                 found.push(Found { name, evidence: *evidence });
             }
         }
@@ -328,14 +331,38 @@ fn serves_all(tool: &Tool<'_>) -> bool {
         .any(|word| ["any", "every", "always"].contains(&word.to_lowercase().as_str()))
 }
 
-/// The words to search for: those of the title, then the commonest of the item.
+/// An item without the names of its members: of JSON its values, of a line `name: value` the value.
+fn values(item: &str) -> String {
+    fn texts(value: &Value, out: &mut Vec<String>) {
+        match value {
+            Value::Object(members) => members.values().for_each(|member| texts(member, out)),
+            Value::Array(items) => items.iter().for_each(|item| texts(item, out)),
+            other => out.push(text_of(other)),
+        }
+    }
+    let mut all = Vec::new();
+    match serde_json::from_str(item) {
+        Ok(value) => texts(&value, &mut all),
+        Err(_) => all.extend(item.lines().map(|line| {
+            let member = line.split_once(':').filter(|(name, value)| {
+                let name = name.trim().trim_start_matches("- ");
+                !name.contains(char::is_whitespace) && (value.is_empty() || value.starts_with(' '))
+            });
+            member.map_or(line, |(_, value)| value).to_owned()
+        })),
+    }
+    all.join("\n")
+}
+
+/// The words to search for: those of the title, then the commonest of the item's values.
 fn keywords(read: &Read<'_>) -> String {
     let is_word = |word: &&str| {
         stem(&word.to_lowercase()).is_some()
             && !word.contains(|c: char| c.is_ascii_digit() || "@_".contains(c))
     };
     let title = names(read.title).into_iter().filter(is_word);
-    let item: Vec<&str> = names(read.item).into_iter().filter(is_word).collect();
+    let values = values(read.item);
+    let item: Vec<&str> = names(&values).into_iter().filter(is_word).collect();
     let mut often: BTreeMap<String, usize> = BTreeMap::new();
     for word in &item {
         *often.entry(word.to_lowercase()).or_default() += 1;

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::offline::schema::{Field, Form};
 use crate::offline::shape::Candidates;
-use crate::offline::words::{parts, stems};
+use crate::offline::words::{overlap, parts, stems};
 
 /// What a prompt says.
 #[derive(Debug, Default)]
@@ -300,6 +300,21 @@ fn parameter_line(line: &str) -> Option<Field<'_>> {
 pub(super) fn is_id(name: &str) -> bool {
     let words = "id uuid identifier number no ref reference key code";
     parts(name).iter().any(|part| words.split(' ').any(|word| word == part))
+}
+
+/// Whether a name in a text may be a value of a tool's parameter: a number is one of an id only behind `#` or a word of an
+/// id, of the parameter or of the tool. A text says how many as well.
+pub(super) fn is_meant(text: &str, name: &str, parameter: &str, tool: &str) -> bool {
+    let at = (name.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+    let line = text.get(..at).and_then(|before| before.rsplit('\n').next()).unwrap_or_default();
+    let mut words = line.rsplit(|c: char| !c.is_alphanumeric() && c != '_');
+    let is_own = |word: &str| {
+        let own = [parts(parameter), parts(tool)].concat().join(" ");
+        is_id(word) || overlap(&stems(&own), &stems(&parts(word).join(" "))) > 0
+    };
+    !name.bytes().all(|byte| byte.is_ascii_digit())
+        || line.ends_with('#')
+        || words.find(|word| word.contains(char::is_alphabetic)).is_some_and(is_own)
 }
 
 /// JSON values with commas between them. Empty where they are something else.

@@ -151,7 +151,7 @@ impl Shape {
 /// The pieces of a text that may be names, cut once for the parameters of all tools.
 #[derive(Debug)]
 pub(super) struct Candidates<'a> {
-    text: &'a str,
+    pub(super) text: &'a str,
     /// Whether a path is a name here.
     with_paths: bool,
     /// Words and paths, each with its place.

@@ -147,7 +147,9 @@ fn it_calls_what_the_text_names_and_quotes_what_came_of_it() {
     );
     holds("update_user 42 EPAM, search_user Bob Brown", &[search, update], &format!("{rows}\n{denied}"));
     holds("search_user \"Zoe\"", &[r#"search_user {"name":"Zoe"}"#], "`search_user`: []");
-    // What is not said is not guessed.
+    // What is not said is not guessed, and how many is not which.
+    let lacks = "`update_user` was not called: the text has no value for `id`.";
+    holds("Update the user: company \"EPAM\", 3 offices", &[], lacks);
     holds("update_user 42", &[], "`update_user` was not called: the text has no value for `company`.");
 }
 

@@ -179,6 +179,48 @@ fn it_selects_by_the_shape_of_examples_then_by_words() {
 }
 
 #[test]
+fn a_number_is_an_id_only_behind_a_word_of_it() {
+    let system = |parameter: &str| {
+        format!(
+            "Choose.\n\n## Tools\n\n- fetch_order: Fetch one order\n  - `{parameter} required); for example 4711"
+        )
+    };
+    for parameter in ["id` (integer,", "order_id` (string,", "number` (integer,"] {
+        for (item, asked) in [
+            ("Order 4712 is late", Some("4712")),
+            ("The orders 4712, 4713 of 2026", Some("4712")),
+            (r#"{"title": "2025 was late", "orderId": 4712, "count": 9000}"#, Some("4712")),
+            ("id: 4712", Some("4712")),
+            ("Late since yesterday (#4712)", Some("4712")),
+            ("1200 printers since 2025", None),
+            ("Printer 1200 is late", None),
+            (r#"{"title": "Printer 1200", "year": 2026}"#, None),
+            ("Order\n1200 lines", None),
+        ] {
+            let selected = selections(&system(parameter), item);
+            let order = selected.as_array().unwrap().iter().find(|it| it["tool"] == "fetch_order");
+            let first = order.map(|it| it["params"].as_object().unwrap().values().next().unwrap());
+            let first = first.map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned));
+            assert_eq!(first.as_deref(), asked, "{parameter} {item}");
+        }
+    }
+}
+
+#[test]
+fn a_query_has_the_values_of_an_item_and_not_their_names() {
+    let system =
+        "Choose.\n\n## Tools\n\n- search_manual: Search for any job\n  - `query` (string, required): Words";
+    for item in [
+        r#"{"subject": "brakes", "customer": {"name": "Ada"}, "notes": [{"text": "lamps flicker"}]}"#,
+        "subject: brakes\ncustomer:\n  name: Ada\nnotes:\n- text: lamps flicker",
+    ] {
+        let query = selections(system, item)[0]["params"]["query"].as_str().unwrap().to_owned();
+        let words = query.trim_start_matches("Squeaking brakes ");
+        assert_eq!(words, "Ada lamps flicker", "{item}");
+    }
+}
+
+#[test]
 fn it_selects_nothing_that_the_item_does_not_speak_for() {
     assert_eq!(
         names(&selections("", "Thank you, all is well.")),

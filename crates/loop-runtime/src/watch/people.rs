@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use loop_core::run::Started;
-use loop_core::types::CommandKey;
+use loop_core::types::{CommandKey, Millis};
 use loop_core::{EventKind, Run, Verdict};
 use loop_journal::{Entry, Recorded};
 use schemars::JsonSchema;
@@ -19,6 +19,12 @@ pub use loop_core::types::Approver;
 /// When the time to answer a request ends, in milliseconds since 1970 (UTC). `None`: it does not end.
 pub(crate) fn deadline_unix_ms(started: &Started, requested: &PersonRequest) -> Option<u64> {
     requested.deadline.map(|deadline| started.unix_ms_at(deadline))
+}
+
+/// Whether a run, or a run that it called, waits for a person who has time left. A request whose time is over is denied as soon as the run is resumed.
+pub fn waits(state: &Run, now: Millis) -> bool {
+    let is_over = state.deadline().is_some_and(|deadline| deadline <= now);
+    state.waits_for_people() && !is_over
 }
 
 /// What people were asked and answered. Of an approval the journal records the account that gave it, where one was

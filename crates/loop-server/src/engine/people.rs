@@ -13,6 +13,7 @@ use loop_runtime::journal::{Journal as _, Recorded, replay};
 use loop_runtime::run::{expire, note_alone};
 
 use super::cell::{Cell, Known};
+use super::work::until;
 use super::{Engine, EngineError, RunPhase};
 
 /// What a person decides about an action that waits.
@@ -350,7 +351,13 @@ impl Engine {
         let mut state_of = self.inner.state();
         // Another request may have made it meanwhile.
         let cell = state_of.cells.entry(state.id().clone());
-        Ok(Arc::clone(cell.or_insert_with(|| Arc::new(Cell::new(known, RunPhase::Interrupted, None)))))
+        // It may wait for more people than the one who makes it known here.
+        let phase = if matches!(state.phase(), Phase::WaitingForPerson { .. }) {
+            RunPhase::Waiting { until_unix_ms: until(started, state.deadline()) }
+        } else {
+            RunPhase::Interrupted
+        };
+        Ok(Arc::clone(cell.or_insert_with(|| Arc::new(Cell::new(known, phase, None)))))
     }
 }
 

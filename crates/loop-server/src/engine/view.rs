@@ -10,6 +10,7 @@ use loop_runtime::journal::list::{RunQuery, RunSummary};
 use loop_runtime::journal::queue::Submission;
 use loop_runtime::journal::versions::not_on_engine;
 use loop_runtime::journal::{Recorded, RunLine};
+use loop_runtime::people::waits;
 use loop_runtime::report::PersonRequestReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -459,14 +460,12 @@ impl Engine {
     /// Until when a run that another process has waits for a person. `None`: it does not.
     async fn waits_until(&self, run: &RunId) -> Result<Option<u64>, EngineError> {
         let (recorded, state) = self.open_run(run).await?;
-        let waits = state.waits_for_people();
-        let deadline = state.deadline();
-        let is_open = waits && deadline.is_none_or(|deadline| deadline > recorded.now());
+        let is_open = waits(&state, recorded.now());
         if !is_open {
             not_on_engine(run, &recorded)?;
             self.check_version(run, &recorded)?;
         }
-        Ok(is_open.then(|| until(state.started(), deadline)))
+        Ok(is_open.then(|| until(state.started(), state.deadline())))
     }
 }
 

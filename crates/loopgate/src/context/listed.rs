@@ -79,8 +79,8 @@ impl FilterArgs {
 
 /// Whether a run waits for people. One that cannot be read does not.
 async fn waits(journal: &dyn Journal, run: &RunId) -> bool {
-    let state = journal.read(run).await.ok().and_then(|recorded| replay(run, &recorded).ok());
-    state.is_some_and(|state| !state.requested().is_empty())
+    let Ok(recorded) = journal.read(run).await else { return false };
+    replay(run, &recorded).is_ok_and(|state| loop_runtime::people::waits(&state, recorded.now()))
 }
 
 /// The tags in a run's origin. An origin that is not of this program has none.

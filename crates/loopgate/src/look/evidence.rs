@@ -1,20 +1,15 @@
-//! `loopgate show RUN E3`, `--evidence` and `--effects`: what tools returned, and what was to change something.
+//! `loopgate show RUN E3`, `--evidence` and `--effects`: what tools returned, and what was to change something, in words.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
 
-use loop_core::gate::JudgedAction;
 use loop_core::types::{CommandKey, Evidence, EvidenceId};
 use loop_core::{EventKind, Run};
-use loop_inspect::{BEGUN, begun};
 use loop_runtime::journal::Recorded;
-use loop_runtime::people::PeopleReport;
 use loop_runtime::tools::markdown_of;
 use serde_json::{Value, json};
 
 use crate::output::{Failure, escaped, time};
-use crate::shown::{approved_by, decided};
 
 /// The work item, `E0`, and what each call returned; or the one of them that is named.
 pub(super) fn evidence(state: &Run, recorded: &Recorded, id: Option<&str>) -> Result<Vec<Value>, Failure> {
@@ -45,32 +40,6 @@ pub(super) fn evidence(state: &Run, recorded: &Recorded, id: Option<&str>) -> Re
     let last = state.evidence().last().map_or(EvidenceId::ITEM, |last| last.id);
     let none = format!("no evidence {} in run {}; it has E0 to {last}", id.unwrap_or_default(), started.run);
     if named.is_empty() { Err(Failure::new(none)) } else { Ok(named) }
-}
-
-/// Each requested effect: its tool and where that connects, the arguments, what became of it, who approved it.
-pub(super) fn effects(state: &Run, recorded: &Recorded) -> Vec<Value> {
-    let (people, begun) = (PeopleReport::of(recorded), begun(state));
-    let effect = |judged: &Arc<JudgedAction>| {
-        let ended = state.effect_of(judged);
-        let tool = state.spec().tool(judged.tool_name()).filter(|_| !ended.is_none())?;
-        let requested = people.of_action(&judged.key);
-        let approvers = requested.map_or(&[][..], |requested| requested.approvers.as_slice());
-        let why = match (approvers, requested.and_then(|requested| requested.answer.as_deref())) {
-            ([], _) => decided(state, judged, &people),
-            (_, Some("approved")) => approved_by(approvers),
-            _ => format!("{}; before that {}", decided(state, judged, &people), approved_by(approvers)),
-        };
-        let ended = if begun.contains(&judged.key) { BEGUN.to_owned() } else { ended.to_string() };
-        Some(json!({
-            "action": judged.key, "tool": tool.name, "effect": tool.effect.name(),
-            "target": loop_tools::connects_to(&recorded.manifest, &tool.name),
-            "parameters": judged.parameters.value().ok(), "evidence": judged.evidence.map(|id| id.to_string()),
-            // One effect is counted, so this is its state.
-            "state": ended.trim_start_matches("1 "),
-            "decided": why, "unix_ms": requested.and_then(|requested| requested.answered_unix_ms),
-        }))
-    };
-    state.actions().iter().filter_map(effect).collect()
 }
 
 /// Reports for people: a line for each value, then the text. What cannot be seen is written as its number.

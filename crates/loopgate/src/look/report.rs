@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use loop_inspect::RunReport;
+use loop_inspect::audit::RunAudit;
+use loop_runtime::journal::audit::AuditFilter;
 use loop_server::pages;
 
 use crate::args::{RecordedArgs, ReportArgs};
-use crate::context::places::ReportFile;
+use crate::context::find;
+use crate::context::places::{self, ReportFile};
 use crate::output::{Failure, cut, row, time};
 
 #[derive(Debug, clap::Args)]
@@ -27,9 +30,13 @@ pub(crate) struct ReportCommandArgs {
 }
 
 pub(crate) async fn report(args: ReportCommandArgs) -> Result<ExitCode, Failure> {
-    let (_, line, recorded) = args.of.open().await?;
-    let report = RunReport::of(&line.run, &recorded, time)?;
-    let title = format!("Run {} of {}", line.run, recorded.spec.domain);
+    let journal = places::existing_journal(&args.of.journal)?;
+    let line = find(journal.as_ref(), &args.of.run).await?;
+    let (verify, recorded) = RunAudit::read(&journal, &line.run).await?;
+    let filter = AuditFilter { before: None, run: Some(line.run.clone()), limit: u32::MAX };
+    let audit = journal.audit_lines(&filter).await?;
+    let report = RunReport::of(&line.run, recorded.as_ref(), verify, &audit, time);
+    let title = format!("Run {} of {}", line.run, line.domain);
     match ReportFile::open("--html", args.html.as_deref())? {
         Some(file) => file.write(&pages::report(&title, &report.parts))?,
         None => args.json.print(&report, || in_words(&title, &report))?,

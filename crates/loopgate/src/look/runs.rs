@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use loop_inspect::listed::{LISTED_VERSION, ListedRuns, ListedTotals};
-use loop_runtime::journal::Journal as _;
 
 use crate::args::{FilterArgs, JournalArgs, ReportArgs};
 use crate::context::places;
@@ -41,8 +40,9 @@ pub(crate) async fn runs(args: RunsCommandArgs) -> Result<ExitCode, Failure> {
     }
     let mut rows = Vec::new();
     for (line, run) in found {
-        let recorded = journal.read(&line.run).await.ok();
-        rows.push((run, recorded.and_then(|it| Some(it.entries.last()?.event.at.0))));
+        let last = journal.entries_from(&line.run, line.entries.saturating_sub(1), 1).await.ok();
+        let last = last.filter(|_| line.trouble.is_none());
+        rows.push((run, last.and_then(|it| Some(it.first()?.event.at.0))));
     }
     let mut text = String::new();
     match screen::table_width() {

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use loop_core::Run;
 use loop_core::run::Reserve;
+use loop_inspect::effects::effects;
 use loop_runtime::{
     journal::{Recorded, replay},
-    people::PeopleReport,
+    people::{PeopleReport, waits},
     report::{EvidenceDetail, Report, counted},
     tools::ToolUse,
 };
@@ -46,14 +47,16 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     let state = replay(&id, &recorded)?;
     if args.effects || args.piece.is_some() || args.evidence == Some(None) {
         let (name, reports) = match args.effects {
-            true => ("effects", evidence::effects(&state, &recorded)),
+            true => {
+                let rows = effects(&state, &recorded).iter().map(|it| json!(it)).collect();
+                ("effects", rows)
+            }
             false => ("evidence", evidence::evidence(&state, &recorded, args.piece.as_deref())?),
         };
         let report = json!({ "version": 1, "run": id, name: reports });
         args.json.print(&report, || evidence::in_words(&reports))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let people = PeopleReport::of(&recorded);
     let tagged = tagged(&recorded);
     let Some(outcome) = state.outcome() else {
         if args.json.json {
@@ -61,9 +64,10 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
             return Err(Failure::new(format!("run {id} {why}")));
         }
         stream::print(&tagged);
-        stream::print(&unfinished(&state, &people, line.is_written, args.of.journal.journal.as_deref()));
+        stream::print(&unfinished(&state, &recorded, line.is_written, args.of.journal.journal.as_deref()));
         return Ok(ExitCode::SUCCESS);
     };
+    let people = PeopleReport::of(&recorded);
     if args.json.json {
         let detail = args.evidence.flatten().unwrap_or_default();
         let report = Report::new(state.started(), outcome).with_evidence(outcome, detail);
@@ -110,16 +114,16 @@ fn tools_table(tools: &[ToolUse]) -> String {
     text
 }
 
-fn unfinished(state: &Run, people: &PeopleReport, is_written: bool, journal: Option<&Path>) -> String {
-    let mut text = heading(state);
-    let who = match (is_written, state.requested().len()) {
-        (true, _) => "running: a process writes it".to_owned(),
-        (false, 0) => "interrupted: no process writes it".to_owned(),
-        (false, _) => "waiting for a person: no process writes it".to_owned(),
+fn unfinished(state: &Run, recorded: &Recorded, is_written: bool, journal: Option<&Path>) -> String {
+    let (mut text, waits) = (heading(state), waits(state, recorded.now()));
+    let who = match (is_written, waits) {
+        (true, _) => "running: a process writes it",
+        (false, false) => "interrupted: no process writes it",
+        (false, true) => "waiting for a person: no process writes it",
     };
-    let next = if state.requested().is_empty() { "resume" } else { "pending" };
+    let next = if waits { "pending" } else { "resume" };
     row(&mut text, &format!("not ended: {}", state.phase().name()));
-    row(&mut text, &who);
+    row(&mut text, who);
     row(&mut text, &format!("so far: {}", bill(&totals_so_far(state))));
     let Reserve { input_tokens, output_tokens, cost } = state.reserved();
     let money = cost.map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string());
@@ -131,7 +135,7 @@ fn unfinished(state: &Run, people: &PeopleReport, is_written: bool, journal: Opt
     }
     text.push('\n');
     text.push_str(&state.document().to_markdown());
-    text.push_str(&details(state, people));
+    text.push_str(&details(state, &PeopleReport::of(recorded)));
     text
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use loop_core::Run;
-use loop_inspect::why::{Continuation, LimitUse, Why, WhyCondition, WhyStatus};
+use loop_inspect::why::{Continuation, Why, WhyCondition, WhyStatus};
 use loop_runtime::journal::{Recorded, RunLine, replay};
 
 use crate::args::{RecordedArgs, ReportArgs};
@@ -88,10 +88,8 @@ fn condition(text: &mut String, condition: &WhyCondition) {
 
 fn limits(text: &mut String, why: &Why) {
     title(text, if why.class.is_some() { "At the end" } else { "So far" });
-    for LimitUse { setting, used, limit, reached } in &why.limits {
-        let limit = limit.as_ref().map_or_else(|| "(no limit)".to_owned(), |limit| format!("of {limit}"));
-        let reached = if *reached { "  reached" } else { "" };
-        row(text, &format!("  {setting:<20} {used} {limit}{reached}"));
+    for of in &why.limits {
+        row(text, &format!("  {:<20} {}", of.setting, of.in_words()));
     }
     if !why.confidence.is_empty() {
         let stated = why.confidence.iter().map(|it| match &it.measured {

@@ -12,6 +12,4 @@ pub(crate) mod wrote;
 
 pub(crate) use live::Live;
 pub(crate) use outcome::{bill, budget_lines, doubts, ended, print_result, summary, warned};
-pub(crate) use state::{
-    approved_by, decided, details, heading, lines_of, taken_over, tools_of, totals_so_far,
-};
+pub(crate) use state::{details, heading, lines_of, taken_over, tools_of, totals_so_far};

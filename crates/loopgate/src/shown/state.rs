@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use loop_core::Run;
-use loop_core::gate::JudgedAction;
 use loop_core::run::{AttemptState, Parent, ParentEffect, PassRecord, ServedCall, Started};
-use loop_core::types::{Approver, Totals};
+use loop_core::types::Totals;
+use loop_inspect::effects::{approved_by, decided};
 use loop_runtime::journal::{Entry, Recorded};
-use loop_runtime::people::{ApproverReport, InstructionReport, PeopleReport, PersonRequestRecord};
+use loop_runtime::people::{InstructionReport, PeopleReport, PersonRequestRecord};
 use loop_runtime::report::{CallReport, CheckReport, continued_with, counted, warnings};
 use loop_runtime::run::Takeover;
 use loop_runtime::tools::{ToolUse, ToolUses};
@@ -136,17 +136,6 @@ fn call_line(call: &ServedCall) -> String {
     format!("- {call} ({tier}{again}): {provider} {model}{served}")
 }
 
-/// Why an action has its verdict, in words: by a person, where one decided.
-pub(crate) fn decided(state: &Run, action: &JudgedAction, people: &PeopleReport) -> String {
-    let why = action.reason(state.evidence());
-    match people.of_action(&action.key).and_then(|requested| requested.answer.as_deref()) {
-        Some("approved") => "a person approved it".to_owned(),
-        Some("answered") => "a person answered it".to_owned(),
-        Some("denied") => format!("a person denied it: {why}"),
-        _ => why,
-    }
-}
-
 /// Requests to people, their answers and instructions, in the order of time.
 pub(crate) fn person_lines(people: &PeopleReport) -> Vec<String> {
     let mut lines: Vec<(u64, String)> = Vec::new();
@@ -184,16 +173,6 @@ pub(crate) fn person_lines(people: &PeopleReport) -> Vec<String> {
     }
     lines.sort_by_key(|(unix_ms, _)| *unix_ms);
     lines.into_iter().map(|(unix_ms, line)| format!("{} UTC {line}", time(unix_ms))).collect()
-}
-
-/// That an action was approved, and by whom as far as it is known.
-pub(crate) fn approved_by(approvers: &[ApproverReport]) -> String {
-    let one = |by: &ApproverReport| {
-        let (account, user) = (by.account.as_str().into(), by.user.as_str().into());
-        Approver { account, user, claim: by.unverified_claim.as_deref().map(Into::into) }.to_string()
-    };
-    let all: Vec<String> = approvers.iter().map(one).collect();
-    if all.is_empty() { "approved".to_owned() } else { format!("approved by {}", all.join(" and ")) }
 }
 
 /// What each tool was used for in a recorded run.
@@ -253,22 +232,3 @@ fn described(effect: &ParentEffect, how: Takeover) -> String {
 
 /// How many characters of a call's parameters are shown.
 const MAX_PARAMETER_CHARS: usize = 120;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_approval_without_a_checked_account_says_so() {
-        // U4: one that was given on the command line.
-        let by = |account: &str, claim: Option<&str>| ApproverReport {
-            account: account.to_owned(),
-            user: String::new(),
-            unverified_claim: claim.map(str::to_owned),
-            unix_ms: 1,
-        };
-        let both = [by("token ci", None), by("", Some("Ada"))];
-        let said = "approved by token ci and an unverified account as `Ada` (unverified)";
-        assert_eq!((approved_by(&both), approved_by(&[])), (said.to_owned(), "approved".to_owned()));
-    }
-}

@@ -97,7 +97,6 @@ impl GatePart {
         conditions: Vec<WhyCondition>,
     ) {
         let run = seen.run;
-        let totals = loop_core::types::Totals { wall_ms: run.elapsed_ms(), ..*run.totals() };
         let record = run.passes().iter().find(|record| record.pass == pass);
         let record = record.filter(|_| run.spec().protocol.properties().states_confidence);
         self.decisions.push(Line {
@@ -110,7 +109,7 @@ impl GatePart {
                 (record.confidence, measured, record.confidence_reason.to_string())
             }),
             conditions,
-            limits: LimitUse::all(run.spec(), &totals),
+            limits: LimitUse::of(run),
             missing: if run.passes().is_empty() {
                 Vec::new()
             } else {
