@@ -1,11 +1,16 @@
 //! From `[protocol]` and `[output]` to what a reply is taken for, and to the tool that takes an output.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use loop_core::RunSpec;
 use loop_core::spec::{ConversationSpec, DocumentSpec, ModelSpec, OutputSpec, ProtocolSpec, SectionSpec};
 use loop_tools::tool::KeptTool;
-use loop_tools::{Registry, RegistryBuilder, RegistryError, ToolDeclaration, files};
+use loop_prompts::submit::{DEFAULT_SUBMIT_TOOL, SubmitTool};
+use loop_tools::{
+    Credentials, Registry, RegistryBuilder, RegistryError, Tool, ToolContext, ToolDeclaration, ToolResult, files,
+};
 use serde_json::Value;
 
 use crate::config::{OutputConfig, ProtocolKind, SchemaConfig};
@@ -73,13 +78,13 @@ pub(crate) fn check(file: &File) -> Result<(), DomainError> {
     }
 }
 
-/// Refuses a submission: it is called once the model has seen its output formatted, and here nothing formats it (S2-98).
+/// Refuses a submission by itself: it is called once the model has seen its output formatted (S2-98).
 pub(crate) fn check_submit(tree: &Node) -> Result<(), Fault> {
     let Some(entry) = tree.get("output").and_then(|output| output.node.get("submit")) else {
         return Ok(());
     };
-    let message = "a submit tool needs a formatter, which only a program can give; remove `submit`, or build the agent with \
-                   OutputTool::reflect";
+    let message =
+        "`reflect = true` adds the tool that submits; write that in place of `submit`, and `submit_as` for another name";
     Err(Fault::new(entry.origin.clone(), message))
 }
 
@@ -88,6 +93,17 @@ fn check_output(file: &File, output: &OutputConfig) -> Result<(), DomainError> {
     if file.config.tools.get(name).is_some_and(|tool| tool.enabled) {
         let message = format!("a tool is called `{name}` as well; rename one of them");
         return Err(file.error(&["output", "name"], message));
+    }
+    if let Some(submit) = &output.submit_as {
+        let is_taken = submit == name || file.config.tools.get(submit).is_some_and(|tool| tool.enabled);
+        let message = match output.reflect {
+            false => "only a value that is shown is submitted; add `reflect = true`, or take it out".to_owned(),
+            true if is_taken => format!("a tool is called `{submit}` as well; rename one of them"),
+            true => String::new(),
+        };
+        if !message.is_empty() {
+            return Err(file.error(&["output", "submit_as"], message));
+        }
     }
     for (key, number) in [("attempts", output.attempts), ("passes_per_attempt", output.passes_per_attempt)] {
         if number == Some(0) {
@@ -116,14 +132,43 @@ fn check_output(file: &File, output: &OutputConfig) -> Result<(), DomainError> {
 /// Adds the tool that takes the output, where the file names one.
 pub(crate) fn with_output(file: &File, tools: RegistryBuilder) -> Result<RegistryBuilder, DomainError> {
     match &file.config.output {
+        Some(output) if output.reflect => {
+            let (shown, submit) = (Shown(declaration(file, output)?), submit(output));
+            let submitted = ToolDeclaration::new(&*submit.name).description(&*submit.description);
+            Ok(tools.tool(shown).tool(KeptTool::new(submitted)))
+        }
         Some(output) => Ok(tools.tool(output_tool(file, output)?)),
         None => Ok(tools),
     }
 }
 
+/// How a value that is shown is submitted.
+fn submit(output: &OutputConfig) -> SubmitTool {
+    let name = output.submit_as.clone().map_or(DEFAULT_SUBMIT_TOOL.name, Cow::Owned);
+    SubmitTool { name, ..DEFAULT_SUBMIT_TOOL }
+}
+
+/// The tool that shows an output to the model, as any result is shown.
+struct Shown(ToolDeclaration);
+
+#[async_trait]
+impl Tool for Shown {
+    fn spec(&self) -> &ToolDeclaration {
+        &self.0
+    }
+
+    async fn call(&self, output: Value, _: &ToolContext, _: &Credentials) -> ToolResult {
+        ToolResult::value(&*self.0.name, output)
+    }
+}
+
 fn output_tool(file: &File, output: &OutputConfig) -> Result<KeptTool, DomainError> {
+    Ok(KeptTool::new(declaration(file, output)?))
+}
+
+fn declaration(file: &File, output: &OutputConfig) -> Result<ToolDeclaration, DomainError> {
     let declaration = ToolDeclaration::read(output.name.as_str(), output.description.trim());
-    Ok(KeptTool::new(declaration.schema(schema(file, &output.schema)?)))
+    Ok(declaration.schema(schema(file, &output.schema)?))
 }
 
 fn schema(file: &File, schema: &SchemaConfig) -> Result<Value, DomainError> {
@@ -153,6 +198,7 @@ pub(crate) fn defaults(file: &File, sections: Vec<SectionSpec>, base: ModelSpec)
             let mut spec = OutputSpec::new(output.name.as_str());
             spec.attempts = output.attempts.unwrap_or(spec.attempts);
             spec.passes_per_attempt = output.passes_per_attempt.unwrap_or(spec.passes_per_attempt);
+            spec.submit = output.reflect.then(|| submit(output).name.into());
             RunSpec::output(name, OutputSpec { execution, errors, ..spec }, base)
         }
         (ProtocolKind::Conversation, _) => {

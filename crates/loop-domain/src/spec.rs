@@ -229,12 +229,22 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
     each("forbid", &mut gate.forbid, |path, name| forbidden(file, registry, path, name))?;
     each("approved", &mut gate.approved, fits)?;
     each("repeats_for", &mut gate.repeats_for, fits)?;
+    if !is_document && !gate.validators.is_empty() {
+        let message = "only documents have them; what checks an output is named in `output.validate`";
+        return Err(file.error(&["gate", "validators", "0"], message));
+    }
     each("validators", &mut gate.validators, named)?;
+    let of_output = file.config.output.as_ref().map_or(&[][..], |output| output.validate.as_slice());
+    for (at, name) in of_output.iter().enumerate() {
+        gate.validators.push(named(&["output", "validate", &at.to_string()], name)?);
+    }
+    let (table, key) = if is_document { ("gate", "validators") } else { ("output", "validate") };
+    let at_validator = |at: usize, message: &str| file.error(&[table, key, &at.to_string()], message);
     let tools = if gate.validators.is_empty() { Vec::new() } else { registry.specs() };
     for (at, name) in gate.validators.iter().enumerate() {
         let tool = tools.iter().find(|tool| tool.name == *name);
         if let Some(message) = no_validator(is_document, tool) {
-            return Err(file.error(&["gate", "validators", &at.to_string()], message));
+            return Err(at_validator(at, message));
         }
     }
     let GateSettings { required_tools, forbid, approved, .. } = &gate;
@@ -257,24 +267,26 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
     if let Some(at) = gate.validators.iter().position(|name| required_tools.contains(name)) {
         let message =
             "the tool is required as well, and is not offered to the model; take it out of one list";
-        return Err(file.error(&["gate", "validators", &at.to_string()], message));
+        return Err(at_validator(at, message));
     }
     let hidden: Vec<_> = gate.validators.iter().filter(|name| !gate.forbid.contains(name)).cloned().collect();
     gate.forbid.extend(hidden);
     Ok(gate)
 }
 
-/// Why a tool cannot check documents. `None`: it can.
+/// Why a tool cannot check documents, or outputs. `None`: it can.
 fn no_validator(is_document: bool, tool: Option<&ToolSpec>) -> Option<&'static str> {
     let tool = tool?;
-    let call = serde_json::json!({ "document": "{}" });
-    if !is_document {
-        Some("only documents have validators; an output is checked by its schema")
-    } else if !tool.effect.is_read() {
+    let call = serde_json::json!({ (if is_document { "document" } else { "output" }): "{}" });
+    if !tool.effect.is_read() {
         Some("the tool does not only read: a check changes nothing; name one that reads")
     } else if tool.args.rebuild(&call).is_err() {
         Some(
-            "the tool is called with the text `document` alone, which does not fit its parameters; declare that one",
+            if is_document {
+                "the tool is called with the text `document` alone, which does not fit its parameters; declare that one"
+            } else {
+                "the tool is called with the text `output` alone, which does not fit its parameters; declare that one"
+            },
         )
     } else {
         None

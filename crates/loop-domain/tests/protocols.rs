@@ -268,16 +268,53 @@ fn what_is_wrong_with_an_output_is_said_at_its_place() {
 }
 
 #[test]
-fn a_submit_tool_is_refused_wherever_it_is_asked_for() {
+fn a_submit_tool_is_refused_without_a_formatter() {
     // S2-98
-    let why = "a submit tool needs a formatter, which only a program can give; remove `submit`, or build the agent with \
-               OutputTool::reflect";
+    let why = "`reflect = true` adds the tool that submits; write that in place of `submit`, and `submit_as` for another name";
     refuses(&format!("{VALUE}submit = \"done\"\n"), &format!("8:1: {why}"));
     refuses(&format!("{VALUE}[profiles.shown.output]\nsubmit = true\n"), &format!("9:1: {why}"));
     let set =
         LoadOptions { set: vec![("output.submit".to_owned(), "true".to_owned())], ..LoadOptions::default() };
     let error = load_with(VALUE, &set).0.unwrap_err();
-    assert!(error.to_string().starts_with("--set output.submit=true: a submit tool"), "{error}");
+    assert!(error.to_string().starts_with(&format!("--set output.submit=true: {why}")), "{error}");
+    let why = "only a value that is shown is submitted; add `reflect = true`, or take it out";
+    refuses(&format!("{VALUE}submit_as = \"done\"\n"), &format!("8:1: {why}"));
+    let taken = format!("{VALUE}reflect = true\nsubmit_as = \"save\"\n");
+    refuses(&taken, "9:1: a tool is called `save` as well; rename one of them");
+}
+
+#[test]
+fn a_value_that_is_shown_is_submitted() {
+    // S2-19, S2-24, S2-103
+    let load = |more: &str| load_with(&format!("{VALUE}{more}"), &LoadOptions::default()).0.unwrap();
+    let domain = load("reflect = true\n");
+    assert_eq!(domain.spec.protocol.output().unwrap().submit.as_deref(), Some("submit"));
+    assert!(domain.registry.resolve("submit").is_some());
+    let domain = load("reflect = true\nsubmit_as = \"done\"\n");
+    assert_eq!(domain.spec.protocol.output().unwrap().submit.as_deref(), Some("done"));
+    assert!(domain.registry.resolve("submit").is_none());
+    assert_eq!(load("").spec.protocol.output().unwrap().submit, None);
+}
+
+#[test]
+fn a_value_is_checked_by_tools_that_read() {
+    // S2-4
+    let check = |effect: &str, parameter: &str| {
+        format!(
+            "{VALUE}validate = [\"check\"]\n[tools.check]\nkind = \"mock\"\neffect = \"{effect}\"\ndescription = \"Checks\"\n\
+             [tools.check.parameters.{parameter}]\nrequired = true\n"
+        )
+    };
+    let domain = load_with(&check("read", "output"), &LoadOptions::default()).0.unwrap();
+    assert_eq!(domain.spec.gate.validators, ["check".into()]);
+    assert!(domain.spec.gate.forbid.contains(&"check".into()), "the model is not offered it");
+    refuses(&check("egress", "output"), "8:13: the tool does not only read: a check changes nothing; name one that reads");
+    let why = "the tool is called with the text `output` alone, which does not fit its parameters; declare that one";
+    refuses(&check("read", "document"), &format!("8:13: {why}"));
+    refuses(
+        &format!("{VALUE}[gate]\nvalidators = [\"check\"]\n"),
+        "9:15: only documents have them; what checks an output is named in `output.validate`",
+    );
 }
 
 #[test]

@@ -89,6 +89,7 @@ mod tickets;
 mod trees;
 mod trials;
 mod tutorial;
+mod values;
 mod verify;
 mod watch;
 mod why;

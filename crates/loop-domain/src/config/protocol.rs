@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use loop_core::spec::{ErrorStyle, Execution};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -66,6 +67,17 @@ pub(crate) struct OutputConfig {
     /// How many passes one attempt may take. Default: 15.
     #[schemars(range(min = 1))]
     pub(crate) passes_per_attempt: Option<u32>,
+    /// Whether the model is shown each value as a person would read it, and gives another one or ends by calling `submit`.
+    /// Default: false, the first value ends the attempt.
+    #[serde(default)]
+    pub(crate) reflect: bool,
+    /// With `reflect`: another name for `submit`.
+    #[schemars(regex(pattern = r"^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$"))]
+    pub(crate) submit_as: Option<String>,
+    /// Tools that must accept a value that fits the schema, in this order. Each is called with `output`, the value as a JSON
+    /// text. What a failure of one says is what the model reads. They are not offered to the model. Default: none.
+    #[serde(default)]
+    pub(crate) validate: Vec<Arc<str>>,
 }
 
 /// A JSON Schema, or the file that holds it.

@@ -62,7 +62,11 @@ pub(crate) struct CheckWork {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum About {
-    Output(Arc<str>),
+    Output {
+        output: Arc<str>,
+        /// What a tool that checks it is called with besides.
+        call: ToolCallContext,
+    },
     Document(Box<DocumentCheck>),
 }
 
@@ -79,7 +83,7 @@ struct DocumentCheck {
     opinion: Option<SecondOpinion>,
 }
 
-/// The context of the tools that check a document.
+/// The context of the tools that check a document or an output.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct ToolCallContext {
     scope: Scope,
@@ -103,8 +107,14 @@ struct SecondOpinion {
 impl CheckWork {
     pub(crate) fn of(run: &Run, command: Check, prompts: &Prompts, span: Option<TraceParent>) -> Self {
         let Check { key, attempt, what, timeout_ms, sub_call, .. } = command;
+        let call = ToolCallContext {
+            scope: run.started().item.scope.clone(),
+            title: Arc::clone(&run.started().item.title),
+            key: run.idempotency_key(&key),
+            trace: Arc::clone(run.trace_id()),
+        };
         let about = match what {
-            CheckWhat::Output(text) => About::Output(text),
+            CheckWhat::Output(output) => About::Output { output, call },
             CheckWhat::Document { .. } => {
                 let sections = run.document().sections.iter();
                 let document =
@@ -114,12 +124,6 @@ impl CheckWork {
                 let granted = sub_call
                     .map(|budget| SubCall::of(run, (key, attempt), RequestPurpose::Opinion, budget, span));
                 let opinion = if lacks.is_empty() { second_opinion(run, prompts, granted) } else { None };
-                let call = ToolCallContext {
-                    scope: run.started().item.scope.clone(),
-                    title: Arc::clone(&run.started().item.title),
-                    key: run.idempotency_key(&key),
-                    trace: Arc::clone(run.trace_id()),
-                };
                 About::Document(Box::new(DocumentCheck { document, call, lacks, opinion }))
             }
         };
@@ -138,7 +142,9 @@ impl CheckWork {
         let mut progress = Progress { at: SCHEMA.to_owned(), lacks: Vec::new(), used: None };
         let checking = AssertUnwindSafe(async {
             match about {
-                About::Output(text) => of_output(&parts, &text, &mut progress).await,
+                About::Output { output, call } => {
+                    of_output(&parts, &output, (&call, timeout_ms), &mut progress).await
+                }
                 About::Document(document) => {
                     of_document(&parts, *document, (&hear, timeout_ms), &mut progress).await
                 }
@@ -178,7 +184,12 @@ pub(crate) fn value_of(output: &str) -> serde_json::Result<Value> {
 }
 
 /// Checker after checker, up to the first that rejects the output. An error where one of them broke.
-async fn of_output(parts: &Parts, output: &str, progress: &mut Progress) -> Result<CheckResult, String> {
+async fn of_output(
+    parts: &Parts,
+    output: &str,
+    (call, timeout_ms): (&ToolCallContext, u64),
+    progress: &mut Progress,
+) -> Result<CheckResult, String> {
     let failed = |by: &str, message: String| Ok(CheckResult::Failed { lacks: vec![Lack::own(by, message)] });
     let value = match value_of(output) {
         Ok(value) => Arc::new(value),
@@ -192,6 +203,12 @@ async fn of_output(parts: &Parts, output: &str, progress: &mut Progress) -> Resu
         progress.at = validator.name().to_owned();
         if let Err(message) = requested(Arc::clone(validator), Arc::clone(&value)).await? {
             return failed(&progress.at, message);
+        }
+    }
+    for name in &parts.spec.gate.validators {
+        progress.at = name.to_string();
+        if let Err(message) = by_tool(parts, name, ("output", &value), call, timeout_ms).await? {
+            return failed(name, message);
         }
     }
     Ok(CheckResult::Passed)
@@ -214,7 +231,7 @@ async fn of_document(
         let own = parts.validators.iter().find(|validator| validator.name() == &**name);
         let said = match own {
             Some(validator) => requested(Arc::clone(validator), Arc::clone(&document)).await,
-            None => by_tool(parts, name, &document, &call, timeout_ms).await,
+            None => by_tool(parts, name, ("document", &document), &call, timeout_ms).await,
         };
         match said {
             Ok(Ok(())) => {}
@@ -233,12 +250,12 @@ async fn of_document(
     })
 }
 
-/// What a tool says of a document. It accepts it by succeeding; what a failure for good says is what is wrong. An error
+/// What a tool says of a document or an output, which is its parameter `what`. It accepts it by succeeding; what a failure for good says is what is wrong. An error
 /// where it could not say.
 async fn by_tool(
     parts: &Parts,
     name: &str,
-    document: &Value,
+    (what, value): (&str, &Value),
     call: &ToolCallContext,
     timeout_ms: u64,
 ) -> Result<Result<(), String>, String> {
@@ -249,7 +266,7 @@ async fn by_tool(
     let (title, key, trace) = (Arc::clone(title), Arc::clone(key), Arc::clone(trace));
     let context = ToolContext::of_run(scope.clone(), title, key, trace, cancel);
     // A text, because that is what every kind of tool takes.
-    let arguments = Arguments::of(serde_json::json!({ "document": document.to_string() }));
+    let arguments = Arguments::of(serde_json::json!({ what: value.to_string() }));
     let chars = parts.spec.limits.markdown_chars as usize;
     let limit = parts.spec.tool(name).map_or(timeout_ms, |tool| tool.timeout_ms.min(timeout_ms));
     let observed =
