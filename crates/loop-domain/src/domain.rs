@@ -201,6 +201,11 @@ impl Domain {
         })
     }
 
+    /// Its limits, in a line for people.
+    pub fn limits_in_words(&self) -> String {
+        report::limits(&self.spec)
+    }
+
     /// What there is in a domain, for a person who checks it. Where no profile is chosen, each of them is read as a run
     /// with it would read it, and what it warns of beyond the file is among the warnings.
     ///

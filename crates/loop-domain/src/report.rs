@@ -140,7 +140,7 @@ fn model(model: &ModelSpec) -> String {
     format!("{}/{} ({price}, {})", model.provider, model.model, counted(model.context_tokens, "token"))
 }
 
-fn limits(spec: &RunSpec) -> String {
+pub(crate) fn limits(spec: &RunSpec) -> String {
     let limits = &spec.limits;
     let mode = limits.cost_mode.name();
     let cost = limits.cost.map_or_else(|| "no cost limit".to_owned(), |cost| format!("{cost} ({mode})"));

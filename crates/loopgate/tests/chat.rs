@@ -11,6 +11,25 @@ use common::terminal::Terminal;
 use serde_json::json;
 
 #[test]
+fn a_chat_shows_its_tools_and_limits_and_takes_another_model() {
+    let shell = Shell::new();
+    let typed = "/tools\n/limits\n/model\n/model offline/other\n/model nowhere/x\nSearch user \\\nAlice\n/history\n/quit\n";
+    let ran = shell.run_with_input(&["chat", "examples/crm"], typed);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for said in [
+        "search_user  (read): ",
+        "limits: 10 passes",
+        "model: offline/",
+        "model: offline/other, from the next turn on",
+        "; the model stays",
+        "you:    Search user Alice",
+    ] {
+        assert!(ran.err.contains(said), "{said}: {}", ran.err);
+    }
+    assert!(ran.out.contains("Found 15 users named Alice"), "{}", ran.out);
+}
+
+#[test]
 fn people_are_found_and_changed_in_a_conversation() {
     // S1-42, S1-43, S1-7
     let shell = Shell::new();

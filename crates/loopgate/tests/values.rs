@@ -1,5 +1,7 @@
 //! A domain that ends with a value: shown to the model, submitted, checked by programs of the domain.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_json::{Value, json};
 
 use crate::common::Shell;
@@ -8,8 +10,9 @@ use crate::common::Shell;
 fn leads(shell: &Shell, replies: &Value) -> String {
     let file = |name: &str, text: &str| shell.file(&format!("leads/{name}"), text);
     file("replies.json", &replies.to_string());
-    let script = "case \"$1\" in *acme*) exit 0;; esac\necho '`company` is not in our register; write acme' >&2\nexit 1\n";
-    file("check.sh", script);
+    let script = "#!/bin/sh\ncase \"$1\" in *acme*) exit 0;; esac\necho '`company` is not in our register; write acme' >&2\nexit 1\n";
+    let script = file("check.sh", script);
+    std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let domain = file(
         "loopgate.toml",
         r#"version = 1
@@ -36,7 +39,7 @@ type = "string"
 kind = "command"
 effect = "read"
 description = "Checks a lead"
-command = { program = "sh", args = ["check.sh", "{output}"] }
+command = { program = "./check.sh", args = ["{output}"] }
 [tools.check_lead.parameters.output]
 required = true
 "#,

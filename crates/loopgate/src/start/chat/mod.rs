@@ -5,7 +5,7 @@ mod view;
 
 pub(crate) use args::ChatArgs;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use anstyle::Style;
 use futures::StreamExt;
 use loop_core::run::StopMode;
 use loop_core::spec::ProtocolSpec;
-use loop_core::types::{PicoUsd, StopClass, Totals};
+use loop_core::policy::is_forbidden;
+use loop_core::types::{PicoUsd, StopClass, Tier, Totals};
 use loop_core::{Run, StopReason};
 use loop_domain::Domain;
 use loop_runtime::{
@@ -27,7 +28,7 @@ use loop_runtime::{
 
 use view::View;
 
-use crate::args::{DomainArgs, JournalArgs};
+use crate::args::{DomainArgs, JournalArgs, tiered};
 use crate::context::{Found, Origin, ReceivedSignal, Signals, find, on_journal, places, reporting};
 use crate::drive::{Listening, ask, denied};
 use crate::output::{
@@ -43,8 +44,12 @@ const MAX_SHOWN: usize = 160;
 const HELP: &str = "/help     this list
 /clear    forget what was said
 /history  show what was said
+/tools    list the tools that the agent may call
+/limits   show the limits of a turn
+/model    show the model; /model PROVIDER/NAME changes it from the next turn on
 /bill     show what the chat has used so far
 /quit     end the chat, as Ctrl-D does
+A line that ends with \\ continues in the next one.
 Ctrl-C stops a turn; what was said until then stays.";
 
 pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
@@ -53,22 +58,18 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
         None => None,
     };
     let (arguments, cwd) = arguments(&args, continued.as_ref())?;
-    let domain = places::load_with(&arguments, args.record.as_deref(), cwd.clone())?;
-    check(&domain)?;
-    domain.ready(false)?;
-    domain.start_servers();
+    let domain = loaded(&arguments, args.record.as_deref(), &cwd)?;
     let journal = places::journal(&args.journal, domain.sync)?;
     places::say_prices(&domain);
-    let origin = Origin::of_folder(&arguments, cwd, /*saves*/ false, /*asks*/ true)?.text()?;
     let item_bytes_max = domain.item_bytes_max();
     let lines = typed::Lines::begin(item_bytes_max);
-    let runner =
-        domain.unsaved_loop().with_hooks(reporting(domain.hooks())).with_people().counting_own_messages();
-    let runner = on_journal(runner, &domain, &journal, /*batch*/ None).with_origin(origin);
-    // What is piped in answers nothing: a turn that needs a person waits in the journal.
-    let runner = if lines.is_answered() { runner } else { runner.leave_when_waiting() };
     let mut chat = Chat {
-        runner,
+        runner: runner(&domain, (&arguments, cwd.clone()), &journal, lines.is_answered())?,
+        arguments,
+        cwd,
+        record: args.record.clone(),
+        limits: domain.limits_in_words(),
+        begun: String::new(),
         stored: journal,
         journal: args.journal.journal.clone(),
         signals: Signals::new()?,
@@ -108,6 +109,30 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
         // The person who ended it does not wait for what is still read from standard input.
         End::Signal(received) => stream::exit(received.exit_code().into()),
     }
+}
+
+/// The domain of a chat, ready for it.
+fn loaded(arguments: &DomainArgs, record: Option<&Path>, cwd: &Path) -> Result<Domain, Failure> {
+    let domain = places::load_with(arguments, record, cwd.to_owned())?;
+    check(&domain)?;
+    domain.ready(false)?;
+    domain.start_servers();
+    Ok(domain)
+}
+
+/// The loop of the turns of a chat.
+fn runner(
+    domain: &Domain,
+    (arguments, cwd): (&DomainArgs, PathBuf),
+    journal: &Arc<StoredJournal>,
+    is_answered: bool,
+) -> Result<Runner, Failure> {
+    let origin = Origin::of_folder(arguments, cwd, /*saves*/ false, /*asks*/ true)?.text()?;
+    let runner =
+        domain.unsaved_loop().with_hooks(reporting(domain.hooks())).with_people().counting_own_messages();
+    let runner = on_journal(runner, domain, journal, /*batch*/ None).with_origin(origin);
+    // What is piped in answers nothing: a turn that needs a person waits in the journal.
+    Ok(if is_answered { runner } else { runner.leave_when_waiting() })
 }
 
 /// The last turn of the chat that is to be continued: a run by its name, or the latest turn in the journal.
@@ -175,6 +200,15 @@ fn check(domain: &Domain) -> Result<(), Failure> {
 
 struct Chat {
     runner: Runner,
+    /// The domain and the settings of the next turns.
+    arguments: DomainArgs,
+    /// The folder that its paths begin at.
+    cwd: PathBuf,
+    record: Option<PathBuf>,
+    /// The limits of a turn, in words.
+    limits: String,
+    /// The lines of a message that continues.
+    begun: String,
     stored: Arc<StoredJournal>,
     /// The journal as it was named on the command line, where it was.
     journal: Option<PathBuf>,
@@ -306,11 +340,18 @@ impl Chat {
                 return Ok(LineAction::Quit);
             }
         };
+        if let Some(begun) = line.strip_suffix('\\') {
+            self.begun.push_str(begun);
+            self.begun.push('\n');
+            return Ok(LineAction::Nothing);
+        }
+        let is_first = self.begun.is_empty();
+        let line = std::mem::take(&mut self.begun) + &line;
         let text = line.trim();
         if text.is_empty() {
             return Ok(LineAction::Nothing);
         }
-        if !text.starts_with('/') {
+        if !text.starts_with('/') || !is_first {
             return Ok(LineAction::Message(text.to_owned()));
         }
         match text {
@@ -322,6 +363,13 @@ impl Chat {
                 note("what was said is forgotten");
             }
             "/history" => self.history(),
+            "/limits" => note(&self.limits),
+            "/tools" => self.tools(),
+            "/model" => note(self.model()),
+            changed if let Some(model) = changed.strip_prefix("/model ") => match self.change_model(model.trim()) {
+                Ok(()) => note(format!("{}, from the next turn on", self.model())),
+                Err(failure) => note(format!("{}; the model stays", failure.line())),
+            },
             other => note(format!("unknown command `{other}`; /help lists the commands")),
         }
         Ok(LineAction::Nothing)
@@ -438,6 +486,38 @@ impl Chat {
             note(format!("the question is not kept, since nothing could answer it{clear}"));
         }
         Ok(None)
+    }
+
+    fn model(&self) -> String {
+        let base = &self.runner.spec().models.base;
+        format!("model: {}/{}", base.provider, base.model)
+    }
+
+    /// Takes another base model for the turns to come. A recording holds one domain's exchanges, so it is not changed then.
+    fn change_model(&mut self, model: &str) -> Result<(), Failure> {
+        if self.record.is_some() {
+            return Err(Failure::new("the chat is recorded, with one model"));
+        }
+        let mut arguments = self.arguments.clone();
+        arguments.settings.models.retain(|text| tiered::model(text).is_ok_and(|(tier, _)| tier != Tier::Base));
+        arguments.settings.models.push(model.to_owned());
+        let domain = loaded(&arguments, None, &self.cwd)?;
+        let answered = self.lines.is_answered();
+        self.runner = runner(&domain, (&arguments, self.cwd.clone()), &self.stored, answered)?;
+        (self.arguments, self.limits) = (arguments, domain.limits_in_words());
+        places::say_prices(&domain);
+        Ok(())
+    }
+
+    fn tools(&self) {
+        let spec = self.runner.spec();
+        let offered: Vec<_> = spec.tools.iter().filter(|tool| !is_forbidden(spec, tool)).collect();
+        if offered.is_empty() {
+            note("there are no tools");
+        }
+        for tool in offered {
+            note(format!("{}  ({}): {}", tool.name, tool.effect.name(), tool.description));
+        }
     }
 
     fn history(&self) {
