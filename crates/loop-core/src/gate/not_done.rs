@@ -51,7 +51,7 @@ impl WhyNotDone {
         match self {
             Self::Denied => "was denied",
             Self::Expired => "was not approved in time",
-            Self::NotAdmitted => "was not admitted",
+            Self::NotAdmitted => "was not begun",
         }
     }
 }

@@ -23,12 +23,18 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     let file = environment::file().unwrap_or_default();
     let rows = [
         ("model", "the domain's".to_owned(), "default"),
+        ("base_url", String::new(), "default"),
         ("journal", StoredJournal::default_path().display().to_string(), "default"),
         ("domain", "each command names one".to_owned(), "default"),
         ("prices", places::prices().unwrap_or_default().display().to_string(), "LOOPGATE_PRICES"),
         ("file", file.display().to_string(), if file.exists() { "read" } else { "not there" }),
     ];
-    let rows = rows.into_iter().filter(|(key, ..)| *key != "prices" || is_own);
+    let is_set = |wanted: &str| said.iter().any(|setting| setting.key == wanted);
+    let rows = rows.into_iter().filter(|(key, ..)| match *key {
+        "prices" => is_own,
+        "base_url" => is_set("base_url"),
+        _ => true,
+    });
     let settings: Vec<Setting> = rows
         .map(|(key, value, origin)| {
             let default = Setting { key, value, origin: origin.to_owned() };
