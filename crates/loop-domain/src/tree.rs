@@ -109,18 +109,16 @@ const CHOICE: &str = "on_tool_error";
 /// What to write in place of a usual slip at this byte. `None`: it is another one.
 fn slip(text: &str, at: usize) -> Option<&'static str> {
     let (before, after) = text.split_at_checked(at)?;
-    let is_digit = |c: char| c.is_ascii_digit();
-    match after.chars().next()? {
-        '“' | '”' | '„' | '‘' | '’' | '‚' | '«' | '»' => {
-            Some("these are typographic quotes; write straight ones: \"…\"")
-        }
-        ',' if before.ends_with(is_digit) && after[1..].starts_with(is_digit) => {
-            Some("write a decimal point: 0.10, and nothing between thousands")
-        }
-        _ if before.trim_end_matches('[').ends_with('\n') && before.ends_with('[') => {
-            Some("write the heads of a list all as [[NAME]], and that of a table once as [NAME]")
-        }
-        _ => None,
+    let (is_digit, is_quote) = (|c: char| c.is_ascii_digit(), |c: char| "“”„‘’‚«»".contains(c));
+    let decimals = after.strip_prefix(',').filter(|_| before.ends_with(is_digit));
+    if after.starts_with(is_quote) || before.ends_with(is_quote) {
+        Some("these are typographic quotes; write straight ones: \"…\"")
+    } else if decimals.is_some_and(|it| it.starts_with(is_digit)) {
+        Some("write a decimal point: 0.10, and nothing between thousands")
+    } else if before.ends_with('[') && before.trim_end_matches('[').ends_with('\n') {
+        Some("write the heads of a list all as [[NAME]], and that of a table once as [NAME]")
+    } else {
+        None
     }
 }
 

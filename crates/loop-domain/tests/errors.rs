@@ -118,6 +118,10 @@ fn a_value_of_the_wrong_kind_says_what_is_expected() {
             "[item]\nkind = „Ä“\n",
             "4:8: string values must be quoted, expected literal string; these are typographic quotes; write straight ones: \"…\"",
         ),
+        (
+            "[item]\nkind = \"Ä”\n",
+            "4:11: invalid basic string, expected `\"`; these are typographic quotes; write straight ones: \"…\"",
+        ),
         ("tools = []\n", "3:9: a list stands where a table is expected; correct the value"),
         (
             "[item]\nid = \"ticket.id\"\n[[section]]\nid = \"a\"\nheading = \"A\"",
