@@ -153,25 +153,9 @@ impl<'de> Deserializer<'de> for &'de Node {
         }
     }
 
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
-        _fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
-        match &self.value {
-            NodeValue::List(_) => {
-                let message =
-                    "a list stands where a table is expected; write its head with one bracket, as [NAME]";
-                Err(Fault::new(self.origin.clone(), message))
-            }
-            _ => self.deserialize_any(visitor),
-        }
-    }
-
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map identifier ignored_any
+        tuple_struct map struct identifier ignored_any
     }
 }
 
@@ -257,12 +241,14 @@ impl<'de> Deserializer<'de> for Placed<'de> {
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
-        name: &'static str,
-        fields: &'static [&'static str],
+        _: &'static str,
+        _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
         match &self.node.value {
-            NodeValue::List(_) => self.node.deserialize_struct(name, fields, visitor),
+            NodeValue::List(_) => Err(Fault::custom(
+                "a list stands where a table is expected; write its head with one bracket, as [NAME]",
+            )),
             _ => self.deserialize_any(visitor),
         }
     }

@@ -119,11 +119,10 @@ impl Suite {
             }
         }
         let RunOptions { profile, set, .. } = &shared.options;
-        let option = match (configuration.models.is_empty(), profile.is_some() || !set.is_empty()) {
-            (false, false) => "--model",
-            (false, true) => "--model, --set, --profile",
-            (true, true) => "--set, --profile",
-            (true, false) => return Ok(()),
+        let option = match configuration.models.is_empty() {
+            true if profile.is_none() && set.is_empty() => return Ok(()),
+            true => "--set, --profile",
+            false => "--model",
         };
         let configuration = configuration.name.clone();
         first.map_or(Ok(()), |message| Err(ConfigurationError::Unusable { option, configuration, message }))

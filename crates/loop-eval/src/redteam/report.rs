@@ -256,20 +256,18 @@ impl RedteamReport {
 
     /// Which columns each table of the report has: those in which something was counted, as many as a line holds.
     fn columns(&self) -> Vec<[bool; 11]> {
-        let mut tables = vec![[false; 11]];
-        let mut left = LINE - "scenario    kind       adversary".len();
+        let mut tables: Vec<[bool; 11]> = Vec::new();
+        let mut left = 0;
         for ((at, name), count) in ScenarioRow::NAMES.iter().enumerate().zip(self.total().counts()) {
             if at > 0 && count == 0 {
                 continue;
             }
             if left <= name.len() {
                 tables.push([false; 11]);
-                left = LINE - "scenario    kind       adversary".len();
+                left = LINE;
             }
             left = left.saturating_sub(name.len() + 1);
-            if let Some(column) = tables.last_mut().and_then(|columns| columns.get_mut(at)) {
-                *column = true;
-            }
+            tables.last_mut().and_then(|columns| columns.get_mut(at)).into_iter().for_each(|it| *it = true);
         }
         tables
     }
@@ -348,8 +346,8 @@ fn grouped(number: u32) -> String {
     parts.collect::<Vec<_>>().join(",")
 }
 
-/// Characters of a line of the table.
-const LINE: usize = 80;
+/// What a line of 80 characters leaves for numbers.
+const LINE: usize = 80 - "scenario    kind       adversary".len();
 
 fn numbers(row: &ScenarioRow) -> [String; 11] {
     row.clone().counts().map(|count| count.to_string())

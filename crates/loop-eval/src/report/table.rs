@@ -23,15 +23,13 @@ pub fn table(results: &[CaseResult], metrics: &Metrics) -> String {
         let mark = if result.passed { "ok  " } else { "FAIL" };
         let name = result.shown_id();
         // A longer name has a line for itself.
-        let (mark, name) = match name.chars().count() <= width {
-            true => (mark, name),
-            false => {
-                let _ = writeln!(text, "{mark} {name}");
-                ("    ", String::new().into())
-            }
-        };
+        let is_long = name.chars().count() > width;
+        if is_long {
+            let _ = writeln!(text, "{mark} {name}");
+        }
+        let (mark, name) = if is_long { ("", "") } else { (mark, &*name) };
         if result.error.is_some() {
-            let _ = writeln!(text, "{mark} {name:<width$} could not be run");
+            let _ = writeln!(text, "{mark:4} {name:<width$} could not be run");
         } else {
             let cost = result
                 .cost_usd
@@ -40,7 +38,7 @@ pub fn table(results: &[CaseResult], metrics: &Metrics) -> String {
             let (stop, tokens, ms) = (&result.stop_reason, result.tokens, result.wall_ms);
             let _ = writeln!(
                 text,
-                "{mark} {name:<width$} {stop:<wide$} {passes:>6} {tools:>5} {again:>5} {tokens:>7} {cost:>10} {ms:>6}"
+                "{mark:4} {name:<width$} {stop:<wide$} {passes:>6} {tools:>5} {again:>5} {tokens:>7} {cost:>10} {ms:>6}"
             );
         }
         for failure in &result.failures {

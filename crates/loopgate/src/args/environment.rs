@@ -52,7 +52,7 @@ fn read() -> Result<Vec<Setting>, Failure> {
     }
     if let Some(value) = base_url {
         let wrong = |why: String| Failure::new(format!("{at}: `base_url`: {why}"));
-        base_url_of(&value).map_err(|why| wrong(why.to_string()))?;
+        base_url_of(&value).map_err(&wrong)?;
         let model = settings.iter().find(|setting| setting.key == "model");
         let model = model.ok_or_else(|| wrong("it is for `model`; name the model as well".to_owned()))?;
         // A variable names another model.

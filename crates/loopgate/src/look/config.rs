@@ -19,7 +19,6 @@ pub(crate) struct ConfigArgs {
 
 pub(crate) fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     let said = environment::settings()?;
-    let is_own = places::prices().is_some();
     let file = environment::file().unwrap_or_default();
     let rows = [
         ("model", "the domain's".to_owned(), "default"),
@@ -29,13 +28,8 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
         ("prices", places::prices().unwrap_or_default().display().to_string(), "LOOPGATE_PRICES"),
         ("file", file.display().to_string(), if file.exists() { "read" } else { "not there" }),
     ];
-    let is_set = |wanted: &str| said.iter().any(|setting| setting.key == wanted);
-    let rows = rows.into_iter().filter(|(key, ..)| match *key {
-        "prices" => is_own,
-        "base_url" => is_set("base_url"),
-        _ => true,
-    });
     let settings: Vec<Setting> = rows
+        .into_iter()
         .map(|(key, value, origin)| {
             let default = Setting { key, value, origin: origin.to_owned() };
             let mut setting = said.iter().find(|setting| setting.key == key).cloned().unwrap_or(default);
@@ -44,6 +38,7 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
             setting.value = url.map_or(setting.value, |url| shown(&url));
             setting
         })
+        .filter(|setting| !setting.value.is_empty())
         .collect();
     let line = |Setting { key, value, origin }: &Setting| format!("{key:<8}  {value}  ({origin})\n");
     args.json.print(&settings, || settings.iter().map(line).collect())?;
