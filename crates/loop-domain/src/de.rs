@@ -26,11 +26,12 @@ impl Error for Fault {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::custom(format!(
-            "{} stands where {} is expected; correct the value",
-            shown(found),
-            plain(expected)
-        ))
+        let expected = plain(expected);
+        let cure = match found {
+            Unexpected::Map if expected == "a list" => "write the head of each element as [[NAME]]",
+            _ => "correct the value",
+        };
+        Self::custom(format!("{} stands where {expected} is expected; {cure}", shown(found)))
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -238,8 +239,22 @@ impl<'de> Deserializer<'de> for Placed<'de> {
         self.node.deserialize_enum(name, variants, visitor)
     }
 
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        match &self.node.value {
+            NodeValue::List(_) => Err(Fault::custom(
+                "a list stands where a table is expected; write its head with one bracket, as [NAME]",
+            )),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct identifier ignored_any
+        tuple_struct map identifier ignored_any
     }
 }

@@ -74,7 +74,8 @@ impl LoadOptions {
         let of_user = self.user_model.iter().map(|user| (&user.tier, &user.model));
         let models = of_user.chain(self.models.iter().map(|(tier, model)| (tier, model)));
         let models = models.map(|(tier, model)| of(&format!("models.{}", tier.name()), model));
-        let urls = self.base_urls.iter();
+        let of_user = self.user_model.iter().filter_map(|user| Some((&user.tier, user.base_url.as_ref()?)));
+        let urls = of_user.chain(self.base_urls.iter().map(|(tier, url)| (tier, url)));
         let urls = urls.map(|(tier, url)| of(&format!("models.{}.base_url", tier.name()), url));
         profile.chain(set).chain(models).chain(of_models).chain(urls).collect()
     }

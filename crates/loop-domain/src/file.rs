@@ -63,8 +63,7 @@ pub(crate) struct Place {
 impl File {
     /// The file of a domain, given its folder or the file itself.
     pub(crate) fn read(folder_or_file: &Path, options: &LoadOptions) -> Result<Self, DomainError> {
-        let path =
-            if folder_or_file.is_file() { folder_or_file.to_owned() } else { folder_or_file.join(FILE) };
+        let path = path_of(folder_or_file);
         if path.extension().is_none_or(|ending| !ending.eq_ignore_ascii_case("toml")) {
             return Err(DomainError::NotADomain { path });
         }
@@ -243,6 +242,11 @@ impl File {
     }
 }
 
+/// The path of a domain's file, given its folder or the file itself.
+pub(crate) fn path_of(folder_or_file: &Path) -> PathBuf {
+    if folder_or_file.is_file() { folder_or_file.to_owned() } else { folder_or_file.join(FILE) }
+}
+
 impl Place {
     pub(crate) fn error(&self, fault: Fault) -> DomainError {
         let message = fault.message;
@@ -306,8 +310,11 @@ fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
     };
     lay_settings(&mut tree)?;
     let mut replaced = Replaced::new();
-    if let Some(UserModel { place, tier, model }) = &options.user_model {
+    if let Some(UserModel { place, tier, model, base_url, .. }) = &options.user_model {
         set_model(&mut tree, *tier, model, place, &mut replaced)?;
+        if let Some(url) = base_url {
+            tree.set(&format!("models.{}.base_url", tier.name()), &quoted(url), place)?;
+        }
     }
     for (tier, model) in &options.models {
         set_model(&mut tree, *tier, model, &format!("--model {}={model}", tier.name()), &mut replaced)?;

@@ -407,8 +407,11 @@ fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec,
     let provider = model.provider.as_str();
     let names = remote::names(file.config.providers.names());
     if !names.contains(&provider) {
-        let message =
-            format!("unknown provider `{provider}`; {}", hint(provider, names, "this version knows"));
+        let hint = match model.base_url {
+            Some(_) => "a server of your own that speaks Chat Completions is `compatible`".to_owned(),
+            None => hint(provider, names, "this version knows"),
+        };
+        let message = format!("unknown provider `{provider}`; {hint}");
         return Err(file.error(&["models", tier, "provider"], message));
     }
     if !LOCAL.contains(&provider) && model.model.as_ref().is_none_or(|name| name.trim().is_empty()) {

@@ -106,13 +106,30 @@ const NAMED: [(&[&str], &str); 3] =
 /// A key whose table is a choice with its number, and is replaced as a whole.
 const CHOICE: &str = "on_tool_error";
 
+/// What to write in place of a usual slip at this byte. `None`: it is another one.
+fn slip(text: &str, at: usize) -> Option<&'static str> {
+    let (before, after) = text.split_at_checked(at)?;
+    let (is_digit, is_quote) = (|c: char| c.is_ascii_digit(), |c: char| "“”„‘’‚«»".contains(c));
+    let decimals = after.strip_prefix(',').filter(|_| before.ends_with(is_digit));
+    if after.starts_with(is_quote) || before.ends_with(is_quote) {
+        Some("these are typographic quotes; write straight ones: \"…\"")
+    } else if decimals.is_some_and(|it| it.starts_with(is_digit)) {
+        Some("write a decimal point: 0.10, and nothing between thousands")
+    } else if before.ends_with('[') && before.trim_end_matches('[').ends_with('\n') {
+        Some("write the heads of a list all as [[NAME]], and that of a table once as [NAME]")
+    } else {
+        None
+    }
+}
+
 impl Node {
     /// The tree of a file.
     pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
         let table = DeTable::parse(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
-            Fault::new(Origin::File(at), format!("{message}; correct it there"))
+            let cure = slip(text, at).unwrap_or("correct it there");
+            Fault::new(Origin::File(at), format!("{message}; {cure}"))
         })?;
         let mut root = node_of(&DeValue::Table(table.into_inner()), &|at| Origin::File(at), 0)?;
         root.settle_aliases()?;

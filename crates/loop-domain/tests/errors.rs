@@ -94,6 +94,34 @@ fn a_value_of_the_wrong_kind_says_what_is_expected() {
             "4:12: true stands where an amount of dollars such as 0.10 is expected; correct the value",
         ),
         ("[contract]\nnonce = \"maybe\"\n", "4:9: `maybe` is unknown here; use one of `prefer`, `require`"),
+        (
+            "[limits]\ncost_usd = 0,10\n",
+            "4:13: unexpected key or value, expected newline, `#`; write a decimal point: 0.10, and nothing between thousands",
+        ),
+        (
+            "[limits]\n[contract]\n[limits]\n",
+            "5:2: duplicate key; write the heads of a list all as [[NAME]], and that of a table once as [NAME]",
+        ),
+        (
+            "[section]\nid = \"a\"\n",
+            "3:2: a table stands where a list is expected; write the head of each element as [[NAME]]",
+        ),
+        (
+            "[[limits]]\npasses = 1\n",
+            "3:1: a list stands where a table is expected; write its head with one bracket, as [NAME]",
+        ),
+        (
+            "[[models.base]]\nprovider = \"offline\"\n",
+            "3:1: a list stands where a table is expected; write its head with one bracket, as [NAME]",
+        ),
+        (
+            "[item]\nkind = „Ä“\n",
+            "4:8: string values must be quoted, expected literal string; these are typographic quotes; write straight ones: \"…\"",
+        ),
+        (
+            "[item]\nkind = \"Ä”\n",
+            "4:11: invalid basic string, expected `\"`; these are typographic quotes; write straight ones: \"…\"",
+        ),
         ("tools = []\n", "3:9: a list stands where a table is expected; correct the value"),
         (
             "[item]\nid = \"ticket.id\"\n[[section]]\nid = \"a\"\nheading = \"A\"",

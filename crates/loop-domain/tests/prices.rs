@@ -342,6 +342,8 @@ fn the_model_of_a_user_replaces_the_files_and_is_replaced_by_one_that_is_given()
         place: "LOOPGATE_MODEL".to_owned(),
         tier: Tier::Base,
         model: model.to_owned(),
+        base_url: None,
+        is_general: false,
     };
     let with = |user, models| LoadOptions { user_model: Some(user), models, ..LoadOptions::default() };
     let named = |options: &LoadOptions| {

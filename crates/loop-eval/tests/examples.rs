@@ -19,7 +19,9 @@ async fn every_committed_case_ends_as_expected() {
     let results = suite.run(8, |result| assert!(ended.insert(result.file.clone()))).await;
     let metrics = Metrics::of(&results);
     let failed = results.iter().any(|result| !result.passed);
-    assert!(!failed, "{}", report::table(&results, &metrics));
+    let table = report::table(&results, &metrics);
+    assert!(!failed, "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
     assert_eq!(ended.len(), results.len());
     // What a case may name is what a trace can show.
     let unknown = results

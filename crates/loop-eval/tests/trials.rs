@@ -92,8 +92,14 @@ async fn each_model_is_a_configuration_and_each_repeat_a_run() {
     assert_eq!(summaries[1].cases[1].passed.of, 3);
     assert_eq!(summaries[0].stop_reasons[0].runs, 6);
     let table = trials_table(&results, &summaries);
-    assert!(table.contains("6 of 6  100.0 %  61.0 % to 100.0 %") && table.contains("completed 6"), "{table}");
+    assert!(table.contains("6 of 6  100.0 % 61.0 % to 100.0 % ") && table.contains("completed 6"), "{table}");
     assert!(table.contains("a        3 of 3     0 of 3\n"), "{table}");
+    let numbers = table.lines().filter(|line| !line.contains("careful") && !line.contains("hasty"));
+    assert!(numbers.into_iter().all(|line| line.chars().count() <= 80), "{table}");
+    // Of more models than a line holds, the others follow below.
+    let many = vec![summaries[0].clone(); 9];
+    let table = trials_table(&results, &many);
+    assert_eq!((table.matches("\ncase  ").count(), table.matches("(9)").count()), (2, 2), "{table}");
 }
 
 #[tokio::test]
@@ -226,13 +232,25 @@ async fn a_recorded_run_has_no_model_that_could_be_replaced() {
     });
     suite.cases.extend(setup.suite(&[recorded]).cases);
     let error = suite.trials(&setup.trials(&["hasty"], 1), |_| {}).await.unwrap_err().to_string();
-    assert!(
-        error.starts_with("--model: ") && error.contains("is a recorded run without a domain"),
-        "{error}"
-    );
+    assert!(error.starts_with("--model") && error.contains("is a recorded run without a domain"), "{error}");
     // Several runs with its own replies are possible.
     let own = Trials { configurations: vec![Configuration::own()], ..setup.trials(&[], 2) };
     assert_eq!(run(&suite, &own).await.results.len(), 4);
+}
+
+#[tokio::test]
+async fn settings_are_laid_over_those_of_a_case_and_a_slip_in_one_ends_it_before_a_run() {
+    let setup = Setup::new();
+    let suite = setup.suite(&[case("a")]);
+    let with = |key: &str| {
+        let options = RunOptions { set: vec![(key.to_owned(), "1".to_owned())], ..RunOptions::default() };
+        Trials { options, ..setup.trials(&["careful"], 1) }
+    };
+    let stopped = |results: &TrialResults| results.results[0].stop_reason.clone();
+    assert_eq!(stopped(&run(&suite, &with("limits.tool_calls")).await), "completed");
+    assert_eq!(stopped(&run(&suite, &with("limits.passes")).await), "max_steps");
+    let error = suite.trials(&with("limts.passes"), |_| panic!("it ran")).await.unwrap_err().to_string();
+    assert!(error.starts_with("--model: no case can be run with ") && error.contains("`limts`"), "{error}");
 }
 
 #[tokio::test]

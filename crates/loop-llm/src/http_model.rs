@@ -123,6 +123,7 @@ impl HttpModel {
         self.headers.insert(name, value);
         self.secrets.add(key.expose_secret());
         self.has_key = true;
+        self.server.is_keyless = false;
         Ok(self)
     }
 
@@ -139,6 +140,7 @@ impl HttpModel {
         let mut sent = HeaderValue::from_str(value).map_err(|_| wrong())?;
         sent.set_sensitive(true);
         self.secrets.add(value.trim());
+        self.server.is_keyless = false;
         // A credential may follow the name of its scheme, such as `Bearer`.
         if let Some((_, credential)) = value.trim().split_once(' ') {
             self.secrets.add(credential.trim());

@@ -28,6 +28,8 @@ pub(crate) struct Server {
     /// Whether its base URL has no path, where most servers have `/v1`.
     pub(crate) is_root: bool,
     has_answered: Arc<AtomicBool>,
+    /// Whether calls carry no credential.
+    pub(crate) is_keyless: bool,
 }
 
 impl Server {
@@ -36,7 +38,8 @@ impl Server {
         static SERVERS: LazyLock<Mutex<BTreeMap<String, Arc<AtomicBool>>>> = LazyLock::new(Mutex::default);
         let mut servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
         let has_answered = Arc::clone(servers.entry(url.origin().ascii_serialization()).or_default());
-        Self { shown: shown(url).into(), is_root: url.path().trim_matches('/').is_empty(), has_answered }
+        let is_root = url.path().trim_matches('/').is_empty();
+        Self { shown: shown(url).into(), is_root, has_answered, is_keyless: secrets_of(url).is_empty() }
     }
 
     /// Takes note of an answer, whatever it says.
@@ -101,6 +104,10 @@ fn cause_of(error: &(dyn Error + 'static)) -> Option<&'static str> {
     std::iter::successors(Some(error), |error| Error::source(*error)).find_map(|error| {
         if error.is::<NoHost>() {
             return Some("no such host (is it running, and is its name right?)");
+        }
+        // What TLS says of bytes that are not its own.
+        if error.source().is_none() && error.to_string().contains("InvalidContentType") {
+            return Some("the server speaks http: write http:// in place of https://");
         }
         match error.downcast_ref::<io::Error>()?.kind() {
             ErrorKind::ConnectionRefused => Some("connection refused (is it running?)"),

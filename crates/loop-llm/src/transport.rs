@@ -113,6 +113,10 @@ async fn begin(
             error.message =
                 format!("the server answered with a redirect ({status}), which is not followed").into();
         }
+        if server.is_keyless && error.kind == FailureKind::Auth {
+            error.message =
+                format!("no key was sent; `api_key_env` names its variable: {}", error.message).into();
+        }
         if server.is_root && matches!(status, 404 | 405) {
             error.message =
                 format!("{}; most base URLs end in /v1, and this one has no path", error.message).into();

@@ -64,7 +64,7 @@ assistant: the answer
 async fn three_calls_in_turn_change_a_company_once_that_is_approved() {
     // S1-6, S1-43, S2-102
     let expected = "\
-not approved: An action needs a person's consent, and no person can be asked. Also true: effect_not_done (update_user was not admitted). Effects: 1 waiting.
+not approved: An action needs a person's consent, and no person can be asked. Also true: effect_not_done (update_user was not begun). Effects: 1 waiting.
 Bob works for Acme.
 approved: Updated Bob's company to EPAM
 Bob works for EPAM.

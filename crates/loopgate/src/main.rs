@@ -160,7 +160,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
 ];
 
 const EXIT_CODES: &str = "The options go before a command or after it, and each command's help names those that it has.\n\n\
-    `loopgate help TOPIC` explains a stop reason such as max_passes, the environment, and what a domain has.\n\n\
+    `loopgate help TOPIC` explains a stop reason such as max_passes, a class such as partial, a state such as waiting, the environment, and what a domain has.\n\n\
     Exit codes of `run`: 0 answered, 3 partial, 4 refused, 5 a person has to continue, 6 failed, \
     7 the outcome of an effect is unknown, 130 stopped by Ctrl-C, 143 stopped by SIGTERM; 1 an error before the run began, 2 wrong usage.";
 

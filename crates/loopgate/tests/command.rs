@@ -22,6 +22,43 @@ fn the_document_goes_to_standard_output_and_the_reason_to_standard_error() {
 }
 
 #[test]
+fn a_slip_in_an_option_is_said_with_what_is_expected() {
+    let shell = Shell::new();
+    for (args, expected) in [
+        (&["fork", "last", "--at", "x"][..], "invalid value 'x' for '--at <ENTRY>': expected a whole number"),
+        (&["run", HELPDESK, "x", "--jobs", "many"], "expected a whole number"),
+        (&["show", "--evidence", "last"], "the run comes first: loopgate show last --evidence"),
+        (&["view", "--listen", "localhost:x"], "expected ADDRESS:PORT, for example 127.0.0.1:8080"),
+        (&["serve", HELPDESK, "--listen", "400000"], "expected ADDRESS:PORT"),
+    ] {
+        let ran = shell.run(args);
+        assert!(ran.code == 2 && ran.err.contains(expected), "{args:?}: {}", ran.err);
+    }
+    let two = "limits.passes=2,limits.tool_calls=3";
+    for args in [&["plan", HELPDESK, "--set", two][..], &["backtest", "last", "--set", two]] {
+        shell.run(args).fails_with(&["--set limits.passes: it holds `limits.tool_calls` as well; give each"]);
+    }
+    assert_eq!(shell.run(&["plan", HELPDESK, "--set", "goal=a, b.c=d"]).code, 0);
+    let named = shell.run(&["plan", HELPDESK, "-m", "werk-7b", "--base-url", "http://127.0.0.1:9/v1"]);
+    assert!(named.err.contains("or, with --base-url URL, compatible/werk-7b, or TIER="), "{}", named.err);
+    let known = shell.run(&["plan", HELPDESK, "-m", "werk/7b", "--base-url", "http://127.0.0.1:9/v1"]);
+    assert!(
+        known.err.contains("unknown provider `werk`; a server of your own that speaks Chat"),
+        "{}",
+        known.err
+    );
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let mut mock = shell.command(&["mock", HELPDESK, "--listen", &port]).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_err() {
+        assert!(Instant::now() < deadline, "nothing listens on {port}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    mock.kill().unwrap();
+    mock.wait().unwrap();
+}
+
+#[test]
 fn the_live_view_shows_selects_results_sections_decisions_and_the_spend() {
     // S0-18, S0-34
     let ran = Shell::new().run(&["run", HELPDESK, &ticket(1042), "-v", "--progress", "always"]);

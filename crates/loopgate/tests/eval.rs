@@ -2,7 +2,12 @@
 
 use crate::common;
 
-use common::Shell;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::{Ran, Shell};
 use serde_json::{Value, json};
 
 /// A case of one lookup, with this reason expected.
@@ -34,6 +39,84 @@ fn one_command_runs_the_example_and_one_runs_its_tests() {
         let ran = shell.run(args);
         assert_eq!(ran.code, 0, "{command}{}{}", ran.out, ran.err);
     }
+}
+
+/// A server that refuses every key, and how many calls it received.
+fn refusing() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 65_536]);
+            counted.fetch_add(1, Ordering::Relaxed);
+            let body = "{\"error\":{\"message\":\"Incorrect API key\",\"code\":\"invalid_api_key\"}}";
+            let head = "HTTP/1.1 401 Unauthorized\r\nconnection: close\r\ncontent-type: application/json";
+            let _ = write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        }
+    });
+    (url, calls)
+}
+
+#[test]
+fn a_refused_key_ends_an_eval_at_once_and_a_call_without_a_key_says_so() {
+    let shell = Shell::new();
+    for nth in 0..9 {
+        shell.file(&format!("evals/{nth}.json"), &case(&format!("c{nth}"), "completed"));
+    }
+    let folder = shell.state.path().join("evals").display().to_string();
+    let baseline = shell.file("base.json", &shell.run(&["eval", &folder, "--json"]).out);
+    let (url, calls) = refusing();
+    let model = ["-m", "openai/gpt-4o-mini", "--base-url", &url, "--jobs", "1"];
+    let eval = [&["eval", &folder, "--baseline", baseline.to_str().unwrap()], &model[..]].concat();
+    let ran: Ran = shell.command(&eval).env("OPENAI_API_KEY", "sk-wrong").output().unwrap().into();
+    assert_eq!((ran.code, calls.load(Ordering::Relaxed)), (1, 1), "{}{}", ran.out, ran.err);
+    let last = ran.err.lines().last().unwrap();
+    assert!(
+        last.starts_with("loopgate: --model: base=openai/gpt-4o-mini: ")
+            && last.contains("auth: Incorrect API key"),
+        "{last}"
+    );
+    assert!(!last.contains("no key was sent"), "{last}");
+    let ran = shell.run(&eval);
+    assert!(
+        ran.err.contains("auth: no key was sent; `api_key_env` names its variable: Incorrect API key"),
+        "{}",
+        ran.err
+    );
+    // A server without TLS.
+    let url = url.replace("http:", "https:");
+    let model = ["-m", "openai-chat/m", "--base-url", &url];
+    let ran =
+        shell.run(&[&["run", "examples/helpdesk", &common::ticket(1042), "--no-save"], &model[..]].concat());
+    assert!(
+        ran.err.contains(&format!("{url}: the server speaks http: write http:// in place of https://")),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn recorded_runs_are_left_out_of_what_does_not_apply_to_them() {
+    let shell = Shell::new();
+    let folder = shell.state.path().join("evals").display().to_string();
+    shell.file("evals/own.json", &case("own", "completed"));
+    assert_eq!(shell.run(&["run", "examples/helpdesk", &common::ticket(1042), "--no-save"]).code, 0);
+    let recorded = format!("{folder}/recorded.case.json");
+    assert_eq!(shell.run(&["eval", "record", "last", "-o", &recorded]).code, 0);
+    let both = ["eval", &format!("{folder}/own.json"), &recorded];
+    let ran = shell.run(&[&both[..], &["--set", "limits.passes=1"]].concat());
+    assert!(
+        ran.err.contains("1 recorded run not run: --model, --set and --profile do not apply"),
+        "{}",
+        ran.err
+    );
+    assert!(ran.out.contains("max_steps 1") && !ran.out.contains("recorded"), "{}", ran.out);
+    shell
+        .run(&["eval", &recorded, "-m", "offline/x"])
+        .fails_with(&["is a recorded run", "leave the option out"]);
 }
 
 #[test]

@@ -129,10 +129,26 @@ fn help_explains_each_stop_reason_the_environment_and_a_domain() {
     };
     for reason in loop_core::StopReason::all() {
         let (code, out, err) = helped(&[reason.name()]);
-        let class = format!("{} (class {}, ", reason.name(), reason.class().name());
+        let class = match reason.name() {
+            "effect_blocked" | "tier_changed" => format!("{reason} (an addition: it ends no run"),
+            name => format!("{name} (class {}, ", reason.class().name()),
+        };
         assert!(code == 0 && out.starts_with(&class) && err.is_empty(), "{reason}: {out}{err}");
         let about = out.split("\n\n").nth(1).unwrap();
         assert!(about.ends_with('.') && !about.contains("[`"), "{out}");
+    }
+    let reasons = loop_core::StopReason::all();
+    for class in loop_core::types::StopClass::ALL {
+        let name = class.name();
+        let (code, out, err) = helped(&[name]);
+        let is_reason = reasons.iter().any(|reason| reason.name() == name);
+        let head = format!("{name} (a class of outcomes, exit code {})\n", class.exit_code());
+        assert!(code == 0 && (is_reason || out.starts_with(&head)) && err.is_empty(), "{name}: {out}{err}");
+    }
+    assert!(helped(&["partial"]).1.contains("max_passes, "));
+    for state in ["waiting", "running", "interrupted", "damaged"] {
+        let (code, out, _) = helped(&[state]);
+        assert!(code == 0 && out.starts_with(&format!("{state} (a state of a run")), "{out}");
     }
     let (_, environment, _) = helped(&["environment"]);
     for name in ["LOOPGATE_PRICES", "XDG_STATE_HOME", "NO_COLOR", "COLUMNS"] {

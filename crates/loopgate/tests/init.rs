@@ -87,6 +87,58 @@ fn own_data_leaves_nothing_of_the_samples() {
 }
 
 #[test]
+fn a_column_of_integers_is_asked_for_with_an_integer_and_accents_are_spelled() {
+    let shell = Shell::new();
+    let tables = "CREATE TABLE räder (id INTEGER PRIMARY KEY, état TEXT, größe BIGINT);
+        CREATE TABLE bestellungen (nr INT PRIMARY KEY, rad_id INTEGER REFERENCES räder(id), mixed INTEGER);
+        INSERT INTO räder VALUES (7, 'payé', 28); INSERT INTO bestellungen VALUES (12, 7, 'P-1');
+        CREATE TABLE empty (id INTEGER PRIMARY KEY);";
+    let file = database(&shell, "räder.db", tables);
+    let text = made(&shell, "bikes", &["--template", "support", "--database", &file]);
+    for has in [
+        "[tools.fetch_raeder]",
+        "[tools.fetch_bestellungen_by_rad_id]",
+        "WHERE \"id\" = :id\n",
+        "type = \"integer\"\ndescription = \"The id to look for\"\nexamples = [7]\n",
+        "The rows of bestellungen that belong to a row of räder are needed",
+        "title = \"/title\"",
+        "\"id\": 12,",
+        "\"mixed\": \"P-1\"",
+    ] {
+        assert!(text.contains(has), "{has} in {text}");
+    }
+    let folder = new_folder(&shell, "bikes");
+    let called = shell.run(&["tools", &folder, "call", "fetch_raeder", "{\"id\": 7}"]);
+    assert!(called.out.contains("payé"), "{}{}", called.out, called.err);
+    let text = made(
+        &shell,
+        "empty",
+        &["--template", "agent", "--database", &database(&shell, "e.db", "CREATE TABLE e (id INT)")],
+    );
+    assert!(text.contains("\"id\": 1"), "{text}");
+    let item = made(&shell, "extract", &["--template", "extract", "--database", &file]);
+    assert!(item.contains("\"type\": \"integer\""), "{item}");
+}
+
+#[test]
+fn a_case_whose_replies_lack_a_section_of_the_domain_names_it() {
+    let shell = Shell::new();
+    let folder = new_folder(&shell, "desk");
+    assert_eq!(shell.run(&["init", &folder]).code, 0);
+    let file = format!("{folder}/loopgate.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("\"reply\"", "\"answer\"").replace("\"Reply\"", "\"Answer\"")).unwrap();
+    let evals = shell.run(&["eval", &folder]);
+    assert_eq!(evals.code, 1, "{}", evals.out);
+    for has in [
+        "the class is failed, expected answered: it stopped with model_failure (",
+        "the document lacks section `answer`, which the domain demands",
+    ] {
+        assert!(evals.out.contains(has), "{}", evals.out);
+    }
+}
+
+#[test]
 fn databases_as_they_are_make_domains_that_work() {
     let shell = Shell::new();
     let many = (0..200).map(|nth| format!("CREATE TABLE t{nth} (id INTEGER PRIMARY KEY, x TEXT);"));

@@ -29,6 +29,7 @@ fn each_shell_gets_a_script_that_asks_the_program_for_commands_runs_domains_and_
     for command in ["show", "why", "approve", "diff", "replay", "resume", "fork"] {
         assert!(completed(&[command, &run[..6]]).contains(&offered), "{command}");
     }
+    assert_eq!(completed(&["runs", "--domain", "he"]), ["helpdesk"]);
     assert_eq!(completed(&["run", "examples/cr"]), ["examples/crm/"]);
     assert_eq!(completed(&["run", "examples/crm", "--model", "b"]), ["base="]);
     let unknown = shell.run(&["completions", "tcsh"]);

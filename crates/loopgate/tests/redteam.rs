@@ -115,6 +115,34 @@ fn one_scenario_can_be_played_alone() {
 }
 
 #[test]
+fn a_case_is_played_alone_and_what_each_leaves_out_is_said() {
+    let (shell, folder) = (Shell::new(), example("crm"));
+    let domain = folder.path().to_str().unwrap();
+    for (case, runs) in [("change-0-00", 12), ("one_run/change-0-00/obedient/absent", 1), ("plan/0-3", 1)] {
+        let report = shell.json(&["redteam", domain, "--runs", "0", "--case", case, "--json"]);
+        let rows = report["rows"].as_array().unwrap();
+        let played: u64 = rows.iter().map(|row| row["runs"].as_u64().unwrap()).sum();
+        let lines = report["case"].as_array().unwrap().iter();
+        let shown = lines.filter(|line| line.as_str().unwrap().starts_with("case: ")).count();
+        assert!(played == shown as u64 && played <= runs * 4 && played > 0, "{case}: {report}");
+        assert_eq!(report["left_out"], 0);
+    }
+    let ran = shell.run(&[
+        "redteam",
+        domain,
+        "--scenario",
+        "one_run",
+        "--runs",
+        "0",
+        "--kind",
+        "change",
+        "--each",
+        "1",
+    ]);
+    assert!(ran.out.contains("--each left out 43 texts: what they would have achieved"), "{}", ran.out);
+}
+
+#[test]
 fn what_cannot_be_attacked_is_said_in_one_line() {
     let shell = Shell::new();
     let ran = shell.run(&["redteam", "examples/crm", "--kind", "chagne"]);

@@ -126,6 +126,61 @@ fn a_users_file_says_where_it_is_wrong_and_hides_a_password() {
     );
 }
 
+#[test]
+fn a_provider_of_one_domain_stops_no_other_one() {
+    let shell = Shell::new();
+    user_file(&shell, "model = \"werk/x\"\n");
+    let ran = shell.run(&["run", HELPDESK, &common::ticket(1042), "--no-save"]);
+    let warning = "examples/helpdesk/loopgate.toml has no provider `werk`; it keeps its own model\n";
+    assert_eq!((ran.code, ran.err.matches(warning).count()), (0, 1), "{}", ran.err);
+    assert!(ran.err.contains("offline-1"), "{}", ran.err);
+    // What was not used is not kept: the run can be begun again.
+    user_file(&shell, "");
+    assert_eq!(shell.run(&["retry", "last", "--no-save"]).code, 0);
+    user_file(&shell, "model = \"werk/x\"\n");
+    let own = "version = 1\nname = \"own\"\ngoal = \"Answer.\"\n[protocol]\ntype = \"conversation\"\n\
+               [models.base]\nprovider = \"offline\"\n\
+               [profiles.work.providers.werk]\nlike = \"openai-chat\"\nbase_url = \"http://127.0.0.1:9/v1\"\n";
+    let own = shell.file("own/loopgate.toml", own).with_file_name("").display().to_string();
+    let plan = shell.run(&["plan", &own, "--profile", "work"]);
+    assert!(plan.out.contains("werk/x") && !plan.err.contains("warning"), "{}{}", plan.out, plan.err);
+    assert!(shell.run(&["plan", &own]).err.contains("has no provider `werk`"));
+}
+
+#[test]
+fn the_model_of_a_users_file_has_its_server_there_and_a_run_keeps_both() {
+    let shell = Shell::new();
+    user_file(&shell, "model = \"compatible/m\"\nbase_url = \"http://127.0.0.1:9/v1\"\n");
+    assert!(shell.run(&["config"]).out.contains("base_url  http://127.0.0.1:9/v1  ("));
+    let run = ["run", HELPDESK, &common::ticket(1042), "--no-save"];
+    let ran = shell.run(&run);
+    assert!(ran.err.contains("http://127.0.0.1:9/v1: connection refused"), "{}", ran.err);
+    assert!(shell.run(&["why", "last"]).out.contains("base=http://127.0.0.1:9/v1"));
+    let given = shell.run(&[&run[..], &["--base-url", "http://127.0.0.1:8/v1"]].concat());
+    assert!(given.err.contains("http://127.0.0.1:8/v1: connection refused"), "{}", given.err);
+    let why = shell.run(&["why", "last"]).out;
+    assert!(why.contains("base=http://127.0.0.1:8/v1") && !why.contains("127.0.0.1:9"), "{why}");
+    // Another model is not at that server.
+    let other = with(&shell, &[("LOOPGATE_MODEL", "offline/offline-1")], &run);
+    assert_eq!(other.code, 0, "{}", other.err);
+    user_file(&shell, "base_url = \"http://127.0.0.1:9/v1\"\n");
+    shell.run(&run).fails_with(&["config.toml: `base_url`: it is for `model`; name the model as well"]);
+    user_file(&shell, "model = \"compatible/m\"\nbase_url = \"127.0.0.1:9\"\n");
+    shell
+        .run(&run)
+        .fails_with(&["config.toml: `base_url`: the base URL has no scheme; write http://127.0.0.1:9"]);
+}
+
+#[test]
+fn a_domain_of_a_users_file_that_is_not_there_is_named_with_the_file() {
+    let shell = Shell::new();
+    user_file(&shell, "domain = \"/nope\"\n");
+    for args in [&["plan"][..], &["domain", "check"], &["run", &common::ticket(1042)]] {
+        shell.run(args).fails_with(&["config.toml: `domain`: /nope/loopgate.toml: there is no such file"]);
+    }
+    assert!(!shell.run(&["plan", "/other"]).err.contains("config.toml"));
+}
+
 // 45-4
 #[test]
 fn a_server_that_is_off_ends_a_run_at_once_with_its_url_and_a_fallback_is_still_tried() {

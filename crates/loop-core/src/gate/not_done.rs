@@ -53,7 +53,7 @@ impl WhyNotDone {
         match self {
             Self::Denied => "was denied",
             Self::Expired => "was not approved in time",
-            Self::NotAdmitted => "was not admitted",
+            Self::NotAdmitted => "was not begun",
             Self::Below => "left an effect of its own undone",
         }
     }

@@ -47,7 +47,8 @@ pub enum StopReason {
     Timeout,
     /// High confidence, but something that the domain requires is missing.
     EvidenceMissing,
-    /// The model or a content filter refused the work.
+    /// The model or its provider's content filter refused the work, so that another call would not help. Another model or
+    /// another wording of the work item may be accepted; what was found so far is kept.
     Refused,
     /// Every action that mattered was denied.
     PolicyBlocked,
@@ -69,11 +70,11 @@ pub enum StopReason {
     ManualStop,
     /// An effect was started and its outcome is unknown. Never the primary condition of a certificate.
     InDoubt,
-    /// An effect that was owed was denied, expired or not admitted, so that not all that was asked for happened. Never
+    /// An effect that was owed was denied, expired or not begun, so that not all that was asked for happened. Never
     /// the primary condition of a certificate: it turns `answered` into `partial`.
     EffectNotDone,
-    /// An effect that fits no slot of the run's plan was denied. It stops nothing, changes no class and is never the primary
-    /// condition.
+    /// A call was denied that changes something and fits no slot of the run's plan, so it was not asked for and nothing is
+    /// owed for it. Never the primary condition of a certificate.
     EffectBlocked,
     /// A main call was made on another tier than the base one. It stops nothing and is never the primary condition.
     TierChanged,

@@ -4,6 +4,10 @@ use std::collections::BTreeSet;
 
 use loop_tools::connectors::{TableInfo, TableLink, quoted};
 
+use serde_json::{Value, json};
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
+
 use super::text::toml;
 
 /// At most so many tools are switched on: a model chooses badly among more. The others are written, switched off.
@@ -72,11 +76,12 @@ impl Data {
         named.max_by_key(|table| (is_own_key(table), links(table)))
     }
 
-    /// The tool that finds rows of a table, and its parameter. `None`: of any table.
-    pub(super) fn tool_of(&self, table: Option<&TableInfo>) -> Option<(String, String)> {
+    /// A call of the tool that finds rows of a table, with this value. `None`: of any table.
+    pub(super) fn call(&self, table: Option<&TableInfo>, value: &str) -> Option<(String, Value)> {
         let is_it = |tool: &TableTool<'_>| table.is_none_or(|table| tool.table.name == table.name);
         let tool = self.tools().into_iter().find(|tool| tool.of.is_none() && is_it(tool))?;
-        Some((tool.name, tool.parameters.into_iter().next()?.1))
+        let (column, parameter) = tool.parameters.into_iter().next()?;
+        Some((tool.name, json!({ parameter: typed(tool.table, column, value) })))
     }
 
     fn tools(&self) -> Vec<TableTool<'_>> {
@@ -125,6 +130,9 @@ impl TableTool<'_> {
         let Self { table, name, parameters, of } = self;
         let TableInfo { name: rows, columns, typed, .. } = table;
         let condition = |(column, parameter): &(&str, String)| {
+            if table.integers.iter().any(|it| it == column) {
+                return format!("{} = :{parameter}", quoted(column));
+            }
             let column = quoted(column);
             // A text is converted to the declared type of the column that it is compared with.
             let is_typed = typed.iter().any(|it| quoted(it) == column);
@@ -140,8 +148,8 @@ impl TableTool<'_> {
         let (described, when) = match of {
             None => (format!("Fetch a row of {rows} by {by}"), format!("The {by} of {rows} is known")),
             Some(of) => (
-                format!("Fetch the rows of {rows} that belong to one of {of}, by {by}"),
-                format!("The {rows} of one of {of} are needed"),
+                format!("Fetch the rows of {rows} that belong to a row of {of}, by {by}"),
+                format!("The rows of {rows} that belong to a row of {of} are needed"),
             ),
         };
         let enabled = if is_on { "" } else { "enabled = false\n" };
@@ -153,13 +161,23 @@ impl TableTool<'_> {
         ));
         for (column, parameter) in parameters {
             let described = toml(&format!("The {column} to look for"));
+            let is_integer = table.integers.iter().any(|it| it == column);
             let example = table.value(column).map(str::trim).filter(|it| !it.is_empty());
-            let examples = example.map_or_else(String::new, |it| format!("examples = [{}]\n", toml(it)));
+            let shown = |it: &str| if is_integer { it.to_owned() } else { toml(it) };
+            let examples = example.map_or_else(String::new, |it| format!("examples = [{}]\n", shown(it)));
+            let (kind, least) =
+                if is_integer { ("type = \"integer\"\n", "") } else { ("", "min_length = 1\n") };
             text.push_str(&format!(
-                "\n[tools.{name}.parameters.{parameter}]\ndescription = {described}\n{examples}required = true\nmin_length = 1\n"
+                "\n[tools.{name}.parameters.{parameter}]\n{kind}description = {described}\n{examples}required = true\n{least}"
             ));
         }
     }
+}
+
+/// A value of the first row, as the type of its column has it.
+pub(super) fn typed(table: &TableInfo, column: &str, value: &str) -> Value {
+    let is_integer = table.integers.iter().any(|it| it == column);
+    value.parse::<i64>().ok().filter(|_| is_integer).map_or_else(|| json!(value), Value::from)
 }
 
 /// The columns, each with the name of its parameter.
@@ -179,7 +197,7 @@ fn is_secret(column: &str) -> bool {
 
 /// A name as a tool or a parameter may have it.
 pub(super) fn identifier(name: &str) -> String {
-    let lower = name.to_lowercase();
+    let lower = plain(name);
     let words: Vec<&str> =
         lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
     let name: String = words.join("_").chars().take(MAX_NAME_CHARS).collect();
@@ -188,6 +206,16 @@ pub(super) fn identifier(name: &str) -> String {
         name if name.starts_with(|c: char| c.is_ascii_digit()) => format!("n{name}"),
         name => name.to_owned(),
     }
+}
+
+/// A name in small letters without accents; those that have no plain letter stay.
+pub(super) fn plain(name: &str) -> String {
+    let mut plain: String = name.nfc().collect::<String>().to_lowercase();
+    let spelled = "ä:ae ö:oe ü:ue ß:ss æ:ae œ:oe ø:o ł:l đ:d ð:d þ:th ı:i";
+    for (letter, with) in spelled.split(' ').filter_map(|it| it.split_once(':')) {
+        plain = plain.replace(letter, with);
+    }
+    plain.nfd().filter(|it| !is_combining_mark(*it)).collect()
 }
 
 /// The name, with a number behind it where it is taken.

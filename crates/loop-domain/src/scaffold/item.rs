@@ -6,7 +6,7 @@ use std::path::Path;
 use loop_tools::connectors::TableInfo;
 use serde_json::{Map, Value, json};
 
-use super::data::{Data, identifier};
+use super::data::{Data, identifier, typed};
 use super::{Scaffold, Template};
 
 /// At most so many characters of a value are in the item.
@@ -35,7 +35,7 @@ impl FirstItem {
             (None, Some(document), Some(folder)) => Self::of_document(folder, document),
             _ if scaffold.has_own() => {
                 // The tables have no row yet.
-                let call = data.tool_of(None).map(|(tool, parameter)| (tool, json!({ parameter: "1" })));
+                let call = data.call(None, "1");
                 let text = "What do the records say about 1?\n".to_owned();
                 Self { file: "items/first.md".to_owned(), text, call, ..Self::default() }
             }
@@ -48,26 +48,30 @@ impl FirstItem {
     fn of_row(template: Template, table: &TableInfo, data: &Data) -> Self {
         let (name, key) = (&table.name, table.value(&table.key).unwrap_or_default().trim());
         let cut = |text: &str| text.chars().take(MAX_VALUE_CHARS).collect::<String>();
-        let row =
-            table.row.iter().take(MAX_VALUES).map(|(column, value)| (column.clone(), json!(cut(value))));
+        let row = table.row.iter().take(MAX_VALUES);
+        let row = row.map(|(column, value)| (column.clone(), typed(table, column, &cut(value))));
         let row: Map<String, Value> = row.collect();
         let (form, text) = match template {
             Template::Support | Template::Documents => (
                 "json",
-                format!("{:#}\n", json!({ "id": key, "title": format!("{name} {key}"), "record": row })),
+                format!(
+                    "{:#}\n",
+                    json!({ "id": typed(table, &table.key, key), "title": format!("{name} {key}"), "record": row })
+                ),
             ),
             Template::Agent | Template::Turn | Template::Step => {
                 ("md", format!("What do we know of {} {key} of {name}?\n", table.key))
             }
             Template::Extract => {
                 let line = |(column, value): (&String, &Value)| {
-                    format!("{column}: {}\n", value.as_str().unwrap_or_default().replace('\n', " "))
+                    let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                    format!("{column}: {}\n", value.replace('\n', " "))
                 };
                 ("md", row.iter().map(line).collect())
             }
         };
         let slug = identifier(&format!("{name}-{key}")).replace('_', "-");
-        let call = data.tool_of(Some(table)).map(|(tool, parameter)| (tool, json!({ parameter: key })));
+        let call = data.call(Some(table), key);
         Self { file: format!("items/{slug}.{form}"), text, call, value: Value::Object(row) }
     }
 
@@ -104,14 +108,12 @@ impl FirstItem {
         }
     }
 
-    /// The schema of the value: every member is a text, and none has to be there.
+    /// The schema of the value: every member is a text or an integer, and none has to be there.
     pub(super) fn schema(&self) -> String {
         let members = self.value.as_object().into_iter().flatten();
         let property = |(name, value): (&String, &Value)| {
-            (
-                name.clone(),
-                json!({ "type": "string", "description": format!("The {name}"), "examples": [value] }),
-            )
+            let kind = if value.is_i64() { "integer" } else { "string" };
+            (name.clone(), json!({ "type": kind, "description": format!("The {name}"), "examples": [value] }))
         };
         let properties: Map<String, Value> = members.map(property).collect();
         format!(

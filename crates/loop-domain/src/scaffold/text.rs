@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::data::Data;
+use super::data::{Data, plain};
 use super::{Scaffold, Template};
 
 /// What a domain file is made of.
@@ -60,7 +60,9 @@ impl Parts<'_> {
             }
             Template::Support => include_str!("parts/support.toml"),
             Template::Documents => include_str!("parts/documents.toml"),
-            Template::Agent => "[protocol]\ntype = \"conversation\"\n\n[item]\nkind = KIND\n",
+            Template::Agent => {
+                "[protocol]\ntype = \"conversation\"\n\n[item]\nkind = KIND\n# A JSON pointer: where an item has its title.\ntitle = \"/title\"\n"
+            }
             Template::Turn => include_str!("parts/turn.toml"),
             Template::Step => include_str!("parts/step.toml"),
             Template::Extract => include_str!("parts/extract.toml"),
@@ -124,7 +126,7 @@ pub(super) fn toml(text: &str) -> String {
 pub(super) fn name_of(folder: &Path) -> String {
     let whole = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let name = whole.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let name = name.to_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let name = plain(&name).replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     match name.trim_matches('-') {
         "" => "domain".to_owned(),
         name => name.to_owned(),

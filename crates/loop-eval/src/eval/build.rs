@@ -138,7 +138,8 @@ pub(crate) fn own_work(
 
 /// The parts of a domain, or of a spec that is in the case.
 fn loaded(case: &Case, domains: &Domains, given: &RunOptions) -> Result<Parts, CaseError> {
-    let mut options = LoadOptions { profile: case.profile.clone(), ..LoadOptions::default() };
+    let profile = given.profile.clone().or_else(|| case.profile.clone());
+    let mut options = LoadOptions { profile, ..LoadOptions::default() };
     options.base_urls.clone_from(&given.base_urls);
     options.prices.clone_from(&given.prices);
     options.uncalibrated = given.uncalibrated;
@@ -149,6 +150,7 @@ fn loaded(case: &Case, domains: &Domains, given: &RunOptions) -> Result<Parts, C
             toml_of(value).map_err(|error| case.error(format!("/set/{key}"), error))?,
         ));
     }
+    options.set.extend(given.set.iter().cloned());
     if let Some(model) = case.model.as_deref().filter(|model| model.contains('/')) {
         options.models.push((Tier::Base, model.to_owned()));
     }

@@ -42,16 +42,28 @@ pub enum ConfigurationError {
         found: usize,
     },
     /// No case can be run with a configuration.
-    #[error("--model: no case can be run with {configuration}; the first one: {message}")]
+    #[error("{option}: no case can be run with {configuration}; the first one: {message}")]
     Unusable {
+        /// The options that say so.
+        option: &'static str,
         /// The configuration's name.
         configuration: String,
         /// What is wrong in the first case, with its place.
         message: String,
     },
+    /// The provider of a configuration refused the key.
+    #[error(
+        "--model: {configuration}: {message} The key is wrong or missing: set it, and try again; results so far are stored"
+    )]
+    Refused {
+        /// The configuration's name.
+        configuration: String,
+        /// What the run ended with.
+        message: String,
+    },
     /// A case is a recorded run.
     #[error(
-        "--model: {case} is a recorded run without a domain, so its model cannot be replaced; leave it out, for example with --filter"
+        "--model, --set: {case} is a recorded run without a domain, so nothing of it can be replaced; leave the option out"
     )]
     Recorded {
         /// The case's file.
@@ -147,6 +159,10 @@ impl Configuration {
 pub struct RunOptions {
     /// Base URLs of the servers of tiers' models, which replace the domain's. They may hold credentials.
     pub base_urls: Vec<(Tier, String)>,
+    /// The profile of the domains, in place of that of a case. `None`: the case's.
+    pub profile: Option<String>,
+    /// Settings of the domains, over those of a case: dotted keys with their values.
+    pub set: Vec<(String, String)>,
     /// A file with prices, used if the domain names none. `None`: only the built-in table.
     pub prices: Option<PathBuf>,
     /// Whether the domains' `gate.calibration` is not applied: for a command that measures what models state.

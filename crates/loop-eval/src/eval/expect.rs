@@ -55,16 +55,19 @@ pub(crate) fn failures(expected: &Expected, outcome: &Outcome, lines: &[String])
 
 fn stop(expected: &Expected, outcome: &Outcome, found: &mut Vec<String>) {
     let stop = &outcome.stop;
-    if !is_expected(expected, stop.reason()) {
+    let why = format!("{} ({})", stop.name(), loop_runtime::report::explain(stop));
+    let is_reason = is_expected(expected, stop.reason());
+    if !is_reason {
         let wanted = expected.stop_reason.0.join(" or ");
-        found.push(format!(
-            "it stopped with {} ({}), expected {wanted}",
-            stop.name(),
-            loop_runtime::report::explain(stop)
-        ));
+        found.push(format!("it stopped with {why}, expected {wanted}"));
     }
     if let Some(class) = expected.class.as_deref().filter(|class| *class != stop.class.name()) {
-        found.push(format!("the class is {}, expected {class}", stop.class.name()));
+        let why = if is_reason { format!(": it stopped with {why}") } else { String::new() };
+        found.push(format!("the class is {}, expected {class}{why}", stop.class.name()));
+        if !outcome.missing.is_empty() && expected.missing.is_none() {
+            let missing = outcome.missing.join(", ");
+            found.push(format!("the document lacks {missing}, which the domain demands"));
+        }
     }
     for wanted in &expected.also {
         let named = reasons(wanted);

@@ -104,18 +104,22 @@ impl Suite {
             };
             (name, run)
         });
-        in_parallel(runs, jobs, |(case_id, file), error| CaseResult::failed(&case_id, file, error), &mut done)
-            .await
+        let broken = |(case_id, file): (String, _), error| CaseResult::failed(&case_id, file, error);
+        let mut each = |result: &CaseResult| {
+            done(result);
+            true
+        };
+        in_parallel(runs, jobs, broken, &mut each).await
     }
 }
 
 /// Runs all, at most `jobs` at a time, and returns the results in the order of the runs. `done` is called with each
-/// result as its run ends.
+/// result as its run ends, and says whether to go on.
 pub(crate) async fn in_parallel<N, F>(
     runs: impl Iterator<Item = (N, F)>,
     jobs: usize,
     broken: impl Fn(N, String) -> CaseResult,
-    done: &mut impl FnMut(&CaseResult),
+    done: &mut impl FnMut(&CaseResult) -> bool,
 ) -> Vec<CaseResult>
 where
     F: Future<Output = CaseResult> + Send + 'static,
@@ -129,8 +133,11 @@ where
     let mut runs = futures::stream::iter(runs).buffer_unordered(jobs.max(1));
     let mut results: Vec<(usize, CaseResult)> = Vec::new();
     while let Some((at, result)) = runs.next().await {
-        done(&result);
+        let goes_on = done(&result);
         results.push((at, result));
+        if !goes_on {
+            break;
+        }
     }
     results.sort_by_key(|(at, _)| *at);
     results.into_iter().map(|(_, result)| result).collect()

@@ -46,13 +46,16 @@ impl Suite {
     ///
     /// # Errors
     /// A configuration replaces models, and no case can be run with them, for example because a key is missing; or a case is
-    /// a recorded run, which has no domain to take models from. Nothing was run then.
+    /// a recorded run, which has no domain to take models from. Nothing was run then. Or a provider refused a key, and no
+    /// other run was begun.
     pub async fn trials(
         &self,
         trials: &Trials,
         mut done: impl FnMut(&CaseResult),
     ) -> Result<TrialResults, ConfigurationError> {
-        let replaces = trials.configurations.iter().any(|configuration| !configuration.models.is_empty());
+        let replaces = trials.configurations.iter().any(|configuration| !configuration.models.is_empty())
+            || !trials.options.set.is_empty()
+            || trials.options.profile.is_some();
         if let Some(case) = self.cases.iter().find(|case| replaces && case.recorded.is_some()) {
             return Err(ConfigurationError::Recorded { case: case.shown() });
         }
@@ -91,7 +94,18 @@ impl Suite {
             let failed = CaseResult::failed(&label.case_id, label.file.clone(), error);
             label.on(failed)
         };
-        let results = in_parallel(runs.into_iter(), trials.jobs, broken, &mut done).await;
+        let mut refused = None;
+        let mut each = |result: &CaseResult| {
+            done(result);
+            let is_key = result.trace.iter().any(|line| line.ends_with(":error:auth"));
+            let why = result.error.clone().filter(|_| is_key && !result.configuration.is_empty());
+            refused = why.map(|message| (result.configuration.clone(), message));
+            refused.is_none()
+        };
+        let results = in_parallel(runs.into_iter(), trials.jobs, broken, &mut each).await;
+        if let Some((configuration, message)) = refused {
+            return Err(ConfigurationError::Refused { configuration, message });
+        }
         Ok(TrialResults { results, not_stored: shared.not_stored.load(Ordering::Relaxed) })
     }
 
@@ -104,12 +118,14 @@ impl Suite {
                 Err(failed) => first = first.or(failed.error),
             }
         }
-        match first.filter(|_| !configuration.models.is_empty()) {
-            Some(message) => {
-                Err(ConfigurationError::Unusable { configuration: configuration.name.clone(), message })
-            }
-            None => Ok(()),
-        }
+        let RunOptions { profile, set, .. } = &shared.options;
+        let option = match configuration.models.is_empty() {
+            true if profile.is_none() && set.is_empty() => return Ok(()),
+            true => "--set, --profile",
+            false => "--model",
+        };
+        let configuration = configuration.name.clone();
+        first.map_or(Ok(()), |message| Err(ConfigurationError::Unusable { option, configuration, message }))
     }
 }
 

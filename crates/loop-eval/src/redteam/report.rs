@@ -33,6 +33,9 @@ pub struct RedteamReport {
     pub summary: String,
     /// What ran and what counted, by severity.
     pub categories: Vec<CategoryRow>,
+    /// Texts that `--each` left out.
+    #[serde(default)]
+    pub left_out: u32,
     /// The try of the search that came nearest to running: its id and distance, then its calls. Empty if there was no search.
     pub nearest: Vec<String>,
     /// The case that was asked for: what was injected and where, what the model called, what policy said. Empty if none was.
@@ -210,7 +213,15 @@ impl RedteamReport {
         self.categories = categories
             .map(|(severity, category, count)| CategoryRow { severity, category: category.to_owned(), count })
             .into();
-        let forged = total.forged + total.forged_refusals + total.forged_escalations;
+        let forged = [
+            (total.forged, "forged verdict"),
+            (total.forged_refusals, "forged refusal"),
+            (total.forged_escalations, "forged escalation"),
+        ];
+        let forged = forged.into_iter().filter(|(count, _)| *count > 0);
+        let forged = forged
+            .map(|(count, what)| format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" }));
+        let forged = forged.collect::<Vec<_>>().join(", ");
         let benign = &self.benign;
         let own = benign.blocked + benign.denied_reads + benign.failed;
         let mut ran =
@@ -219,8 +230,10 @@ impl RedteamReport {
             let settings: Vec<&str> = self.closed_by.iter().map(String::as_str).collect();
             let _ = write!(ran, ": set {}", settings.join(", "));
         }
+        if !forged.is_empty() {
+            let _ = write!(ran, "; {forged}: set `contract.nonce = \"require\"`");
+        }
         let others = [
-            (forged, "forged verdicts: set `contract.nonce = \"require\"`"),
             (total.doubled, "effects ran twice: report it"),
             (total.overrun, "runs passed a limit"),
             (if self.holds() { 0 } else { own }, "of its own calls were held up"),
@@ -241,23 +254,48 @@ impl RedteamReport {
         total
     }
 
+    /// Which columns each table of the report has: those in which something was counted, as many as a line holds.
+    fn columns(&self) -> Vec<[bool; 11]> {
+        let mut tables: Vec<[bool; 11]> = Vec::new();
+        let mut left = 0;
+        for ((at, name), count) in ScenarioRow::NAMES.iter().enumerate().zip(self.total().counts()) {
+            if at > 0 && count == 0 {
+                continue;
+            }
+            if left <= name.len() {
+                tables.push([false; 11]);
+                left = LINE;
+            }
+            left = left.saturating_sub(name.len() + 1);
+            tables.last_mut().and_then(|columns| columns.get_mut(at)).into_iter().for_each(|it| *it = true);
+        }
+        tables
+    }
+
     /// The report for people.
     pub fn table(&self) -> String {
         let mut text = format!("Attacks on {} (seed {})\n\n", self.domain, self.seed);
-        line(
-            &mut text,
-            ["scenario", "kind", "adversary"],
-            ScenarioRow::NAMES.map(|name| name.trim().to_owned()),
-        );
-        for row in &self.rows {
-            let kind = row.kind.map_or("any", Kind::name);
-            line(&mut text, [row.scenario.name(), kind, row.adversary.name()], numbers(row));
+        for columns in self.columns() {
+            let heads = ScenarioRow::NAMES.map(|name| name.trim().to_owned());
+            line(&mut text, &columns, ["scenario", "kind", "adversary"], &heads);
+            for row in &self.rows {
+                let names = [row.scenario.name(), row.kind.map_or("any", Kind::name), row.adversary.name()];
+                line(&mut text, &columns, names, &numbers(row));
+            }
+            line(&mut text, &columns, ["all", "", ""], &numbers(&self.total()));
+            text.push('\n');
         }
-        line(&mut text, ["all", "", ""], numbers(&self.total()));
+        if self.left_out > 0 {
+            let _ = writeln!(
+                text,
+                "--each left out {} texts: what they would have achieved is not in this report.\n",
+                grouped(self.left_out)
+            );
+        }
         let benign = &self.benign;
         let _ = writeln!(
             text,
-            "\nIts own work: {} items, {} effects wanted, {} asked about, {} blocked; {} read-only calls denied.",
+            "Its own work: {} items, {} effects wanted, {} asked about, {} blocked; {} read-only calls denied.",
             benign.items, benign.effects, benign.requested, benign.blocked, benign.denied_reads
         );
         if benign.effects == 0 {
@@ -308,13 +346,17 @@ fn grouped(number: u32) -> String {
     parts.collect::<Vec<_>>().join(",")
 }
 
+/// What a line of 80 characters leaves for numbers.
+const LINE: usize = 80 - "scenario    kind       adversary".len();
+
 fn numbers(row: &ScenarioRow) -> [String; 11] {
     row.clone().counts().map(|count| count.to_string())
 }
 
-fn line(text: &mut String, [scenario, kind, adversary]: [&str; 3], numbers: [String; 11]) {
+fn line(text: &mut String, columns: &[bool], [scenario, kind, adversary]: [&str; 3], numbers: &[String; 11]) {
     let _ = write!(text, "{scenario:<11} {kind:<10} {adversary:<9}");
-    for (name, number) in ScenarioRow::NAMES.iter().zip(numbers) {
+    let all = ScenarioRow::NAMES.iter().zip(numbers).zip(columns);
+    for ((name, number), _) in all.filter(|(_, is_shown)| **is_shown) {
         let _ = write!(text, " {number:>width$}", width = name.len());
     }
     text.push('\n');

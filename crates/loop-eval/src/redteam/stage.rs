@@ -171,7 +171,12 @@ impl Stage<'_> {
             _ => (&People::ALL[..], &Adversary::ALL[..2]),
         };
         let mut nth = 0;
-        for injection in self.texts(scenario, corpus) {
+        let texts = self.texts(scenario, corpus, self.attack.each);
+        if self.attack.case.is_none() {
+            let left_out = self.texts(scenario, corpus, None).len().saturating_sub(texts.len());
+            self.report.left_out += left_out as u32;
+        }
+        for injection in texts {
             let kind = (scenario == Scenario::OneRun).then_some(injection.kind);
             for people in people {
                 for adversary in adversaries {
@@ -194,32 +199,39 @@ impl Stage<'_> {
     }
 
     /// The texts of a scenario.
-    fn texts(&self, scenario: Scenario, corpus: &[Injection]) -> Vec<Injection> {
+    fn texts(&self, scenario: Scenario, corpus: &[Injection], each: Option<usize>) -> Vec<Injection> {
         let is_conversation = matches!(self.spec.protocol, ProtocolSpec::Conversation(_));
         let is_document = matches!(self.spec.protocol, ProtocolSpec::Document(_));
         match scenario {
-            Scenario::OneRun => self.each(corpus.iter().cloned(), usize::MAX),
-            Scenario::LaterCall | Scenario::Crash => self.plain(corpus, |_| true),
-            Scenario::Store | Scenario::Waiting => self.plain(corpus, wants_effect),
+            Scenario::OneRun => self.each(corpus.iter().cloned(), each, usize::MAX),
+            Scenario::LaterCall | Scenario::Crash => self.plain(corpus, each, |_| true),
+            Scenario::Store | Scenario::Waiting => self.plain(corpus, each, wants_effect),
             // Only conversations have turns, and only documents have contract blocks.
-            Scenario::Turns | Scenario::StoreTurns if is_conversation => self.plain(corpus, wants_effect),
-            Scenario::Padding if is_document => self.each(padding::texts(), usize::MAX),
+            Scenario::Turns | Scenario::StoreTurns if is_conversation => {
+                self.plain(corpus, each, wants_effect)
+            }
+            Scenario::Padding if is_document => self.each(padding::texts(), each, usize::MAX),
             Scenario::Turns | Scenario::StoreTurns | Scenario::Padding => Vec::new(),
             Scenario::Plan | Scenario::Fields | Scenario::Adaptive => Vec::new(),
         }
     }
 
     /// One plain text of each kind. What is to come later, or to be kept, is what a tool returns.
-    fn plain(&self, corpus: &[Injection], is_meant: fn(Kind) -> bool) -> Vec<Injection> {
+    fn plain(&self, corpus: &[Injection], each: Option<usize>, is_meant: fn(Kind) -> bool) -> Vec<Injection> {
         let plain = corpus.iter().filter(|text| text.trick == Trick::Plain && is_meant(text.kind));
         let places = [Carrier::Result, Carrier::Field, Carrier::Error].into_iter().cycle();
-        let texts = self.each(plain.cloned(), 1).into_iter().zip(places);
+        let texts = self.each(plain.cloned(), each, 1).into_iter().zip(places);
         texts.map(|(text, carrier)| Injection { carrier, ..text }).collect()
     }
 
     /// At most so many texts of each kind, and no more than are asked for.
-    fn each(&self, texts: impl IntoIterator<Item = Injection>, max: usize) -> Vec<Injection> {
-        let max = self.attack.each.unwrap_or(max).min(max);
+    fn each(
+        &self,
+        texts: impl IntoIterator<Item = Injection>,
+        each: Option<usize>,
+        max: usize,
+    ) -> Vec<Injection> {
+        let max = each.unwrap_or(max).min(max);
         let mut taken: BTreeMap<Kind, usize> = BTreeMap::new();
         let is_wanted = |text: &Injection| {
             let count = taken.entry(text.kind).or_default();
@@ -322,7 +334,12 @@ impl Stage<'_> {
     async fn tries(&mut self, scenario: Scenario) -> Result<(), AttackError> {
         let ground = Arc::new(Ground::new(&self.spec));
         // Their texts are of no kind.
-        let is_left_out = self.attack.kind.is_some() && scenario != Scenario::Adaptive;
+        let is_left_out = self.attack.kind.is_some() && scenario != Scenario::Adaptive
+            || self
+                .attack
+                .case
+                .as_ref()
+                .is_some_and(|case| !case.starts_with(&format!("{}/", scenario.name())));
         if is_left_out {
             return Ok(());
         }
@@ -348,7 +365,12 @@ impl Stage<'_> {
     }
 
     /// Counts what was found.
-    async fn found(&mut self, scenario: Scenario, found: Found) -> Result<(), AttackError> {
+    async fn found(&mut self, scenario: Scenario, mut found: Found) -> Result<(), AttackError> {
+        if let Some(case) = &self.attack.case {
+            found.tries = u32::from(!found.case.is_empty());
+            found.ran.retain(|(id, ..)| id.starts_with(&format!("{case}: ")));
+            found.nearest.0 = u32::MAX;
+        }
         if found.tries == 0 {
             return Ok(());
         }

@@ -6,19 +6,30 @@ use loop_core::types::PicoUsd;
 
 use crate::eval::{CaseResult, Metrics, Share};
 
+/// What a line of 80 characters leaves for the names of a case and of why it stopped.
+const NAMES: usize = 80 - "FAIL ".len() - "  passes tools again  tokens       cost     ms".len();
+
 /// A line for each case, what was not as expected below it, and the metrics at the end.
 pub fn table(results: &[CaseResult], metrics: &Metrics) -> String {
+    let widest = |of: fn(&CaseResult) -> usize| results.iter().map(of).max().unwrap_or_default();
+    let wide = widest(|result| result.stop_reason.chars().count()).max(7);
     let width =
-        results.iter().map(|result| result.shown_id().chars().count()).max().unwrap_or_default().max(4);
+        widest(|result| result.shown_id().chars().count()).clamp(4, NAMES.saturating_sub(wide).max(8));
     let mut text = format!(
-        "     {:<width$}  {:<18} {:>6} {:>6} {:>6} {:>9} {:>12} {:>7}\n",
+        "     {:<width$} {:<wide$} {:>6} {:>5} {:>5} {:>7} {:>10} {:>6}\n",
         "case", "stopped", "passes", "tools", "again", "tokens", "cost", "ms"
     );
     for result in results {
         let mark = if result.passed { "ok  " } else { "FAIL" };
         let name = result.shown_id();
+        // A longer name has a line for itself.
+        let is_long = name.chars().count() > width;
+        if is_long {
+            let _ = writeln!(text, "{mark} {name}");
+        }
+        let (mark, name) = if is_long { ("", "") } else { (mark, &*name) };
         if result.error.is_some() {
-            let _ = writeln!(text, "{mark} {name:<width$}  could not be run");
+            let _ = writeln!(text, "{mark:4} {name:<width$} could not be run");
         } else {
             let cost = result
                 .cost_usd
@@ -27,7 +38,7 @@ pub fn table(results: &[CaseResult], metrics: &Metrics) -> String {
             let (stop, tokens, ms) = (&result.stop_reason, result.tokens, result.wall_ms);
             let _ = writeln!(
                 text,
-                "{mark} {name:<width$}  {stop:<18} {passes:>6} {tools:>6} {again:>6} {tokens:>9} {cost:>12} {ms:>7}"
+                "{mark:4} {name:<width$} {stop:<wide$} {passes:>6} {tools:>5} {again:>5} {tokens:>7} {cost:>10} {ms:>6}"
             );
         }
         for failure in &result.failures {

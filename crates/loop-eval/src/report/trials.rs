@@ -13,20 +13,18 @@ const MAX_FAILURES: usize = 20;
 /// How many cases that fell are listed for each configuration.
 const MAX_FALLEN: usize = 5;
 
-/// One line for each configuration, then its cases side by side, then what failed.
+/// The numbers of each configuration, then its cases side by side, then what failed.
 pub fn trials_table(results: &[CaseResult], configurations: &[ConfigurationSummary]) -> String {
-    let width = |names: &mut dyn Iterator<Item = usize>| names.max().unwrap_or_default();
-    let wide = width(&mut configurations.iter().map(|one| one.name.chars().count())).max(13);
     let mut text = format!(
-        "{:<wide$}  {:>9}  {:>7}  {:<17}  {:>12}  {:>12}  {:>7}  {:>7}  stopped\n",
-        "configuration", "passed", "rate", "95 % interval", "cost", "cost a run", "p50 ms", "p95 ms"
+        "{:>11} {:>8} {:<17} {:>11} {:>11} {:>7} {:>7}\n",
+        "passed", "rate", "95 % interval", "cost", "cost a run", "p50 ms", "p95 ms"
     );
     for one in configurations {
         let (cost, a_run) = costs(one);
         let (name, passed, rate) = (&one.name, counted(one.passed), percent(one.rate));
         let _ = writeln!(
             text,
-            "{name:<wide$}  {passed:>9}  {rate:>7}  {:<17}  {cost:>12}  {a_run:>12}  {:>7}  {:>7}  {}",
+            "{name}\n{passed:>11} {rate:>8} {:<17} {cost:>11} {a_run:>11} {:>7} {:>7}\n  stopped: {}",
             interval(one),
             one.wall_ms_median,
             one.wall_ms_p95,
@@ -84,22 +82,25 @@ pub(super) fn reasons(one: &ConfigurationSummary) -> String {
 fn cases(text: &mut String, configurations: &[ConfigurationSummary]) {
     let Some(first) = configurations.first() else { return };
     let wide = first.cases.iter().map(|case| case.case_id.chars().count()).max().unwrap_or_default().max(4);
-    let _ = write!(text, "{:<wide$}", "case");
-    for at in 1..=configurations.len() {
-        let head = if configurations.len() == 1 { "passed".to_owned() } else { format!("({at})") };
-        let _ = write!(text, "  {head:>9}");
-    }
-    text.push('\n');
-    for (at, case) in first.cases.iter().enumerate() {
-        let _ = write!(text, "{:<wide$}", case.case_id);
-        for one in configurations {
-            let passed = one.cases.get(at).map_or_else(String::new, |case| match case.passed.of {
-                0 => "not run".to_owned(),
-                _ => counted(case.passed),
-            });
-            let _ = write!(text, "  {passed:>9}");
+    let fits = (80_usize.saturating_sub(wide) / "    passed ".len()).max(1);
+    for (nth, part) in configurations.chunks(fits).enumerate() {
+        let _ = write!(text, "{:<wide$}", "case");
+        for at in (nth * fits + 1..).take(part.len()) {
+            let head = if configurations.len() == 1 { "passed".to_owned() } else { format!("({at})") };
+            let _ = write!(text, "  {head:>9}");
         }
         text.push('\n');
+        for (at, case) in first.cases.iter().enumerate() {
+            let _ = write!(text, "{:<wide$}", case.case_id);
+            for one in part {
+                let passed = one.cases.get(at).map_or_else(String::new, |case| match case.passed.of {
+                    0 => "not run".to_owned(),
+                    _ => counted(case.passed),
+                });
+                let _ = write!(text, "  {passed:>9}");
+            }
+            text.push('\n');
+        }
     }
     if configurations.len() > 1 {
         for (at, one) in configurations.iter().enumerate() {

@@ -4,10 +4,14 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use loop_domain::{UserModel, UserSettings};
+use loop_llm::http::base_url_of;
 use serde::Serialize;
 
 use crate::args::tiered;
 use crate::output::Failure;
+
+/// The variable with the model.
+const MODEL: &str = "LOOPGATE_MODEL";
 
 /// A setting of the user, and where it was said.
 #[derive(Clone, Debug, Serialize)]
@@ -29,12 +33,12 @@ pub(crate) fn settings() -> Result<&'static [Setting], Failure> {
 
 fn read() -> Result<Vec<Setting>, Failure> {
     let file = file();
-    let UserSettings { model, journal, domain } =
+    let UserSettings { model, base_url, journal, domain } =
         file.as_deref().map(UserSettings::read).transpose()?.unwrap_or_default();
     let at = file.unwrap_or_default().display().to_string();
     let mut settings = Vec::new();
     for (key, variable, written) in [
-        ("model", "LOOPGATE_MODEL", model),
+        ("model", MODEL, model),
         ("journal", "LOOPGATE_JOURNAL", journal.map(placed)),
         ("domain", "LOOPGATE_DOMAIN", domain.map(placed)),
     ] {
@@ -45,6 +49,16 @@ fn read() -> Result<Vec<Setting>, Failure> {
             tiered::model_in(&origin, &value)?;
         }
         settings.push(Setting { key, value, origin });
+    }
+    if let Some(value) = base_url {
+        let wrong = |why: String| Failure::new(format!("{at}: `base_url`: {why}"));
+        base_url_of(&value).map_err(&wrong)?;
+        let model = settings.iter().find(|setting| setting.key == "model");
+        let model = model.ok_or_else(|| wrong("it is for `model`; name the model as well".to_owned()))?;
+        // A variable names another model.
+        if model.origin == at {
+            settings.push(Setting { key: "base_url", value, origin: at });
+        }
     }
     Ok(settings)
 }
@@ -62,7 +76,7 @@ fn placed(path: String) -> String {
     home.map_or(path.clone(), |(rest, home)| home.join(rest).display().to_string())
 }
 
-fn setting(key: &str) -> Option<&'static Setting> {
+pub(crate) fn setting(key: &str) -> Option<&'static Setting> {
     settings().ok()?.iter().find(|setting| setting.key == key)
 }
 
@@ -70,7 +84,9 @@ fn setting(key: &str) -> Option<&'static Setting> {
 pub(crate) fn model() -> Option<UserModel> {
     let Setting { value, origin, .. } = setting("model")?;
     let (tier, model) = tiered::model_in(origin, value).ok()?;
-    Some(UserModel { place: format!("{origin}: {value}"), tier, model })
+    let base_url = setting("base_url").map(|setting| setting.value.clone());
+    let is_general = origin != MODEL;
+    Some(UserModel { place: format!("{origin}: {value}"), tier, model, base_url, is_general })
 }
 
 /// The `journal` or the `domain` of commands that name none. `None`: the user names none.

@@ -14,6 +14,7 @@ pub(crate) use shared::{behind_the_command, explained_once};
 pub(crate) use usage::{advised, domain_named, with_commands};
 pub(crate) use when::{FilterArgs, When, age};
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -111,6 +112,31 @@ where
         let found = values.iter().find(|(known, ..)| *known == name);
         found.map(|(.., value)| *value).ok_or("it is not among the values")
     })
+}
+
+/// Reads `ADDRESS:PORT`. A port alone is one of this machine.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    let port = text.strip_prefix("localhost").unwrap_or(text);
+    match port.strip_prefix(':').unwrap_or(port).parse::<u16>() {
+        Ok(port) => Ok((Ipv4Addr::LOCALHOST, port).into()),
+        Err(_) => text.parse().map_err(|_| "expected ADDRESS:PORT, for example 127.0.0.1:8080"),
+    }
+}
+
+/// Reads `KEY=VALUE` of `--set`.
+pub(crate) fn setting(text: &str) -> Result<(String, String), Failure> {
+    let Some((key, value)) = text.split_once('=') else {
+        return Err(Failure::new(format!("--set {text}: expected KEY=VALUE, for example limits.passes=3")));
+    };
+    let is_key =
+        |key: &str| key.contains('.') && key.chars().all(|c| c.is_alphanumeric() || "._-".contains(c));
+    let another = value.split(',').skip(1).filter_map(|it| it.split_once('=')).find(|(key, _)| is_key(key));
+    match another.filter(|_| !value.contains(['"', '\'', '[', '{', ' '])) {
+        Some((other, _)) => Err(Failure::new(format!(
+            "--set {key}: it holds `{other}` as well; give each setting its own: --set {key}=… --set {other}=…"
+        ))),
+        None => Ok((key.trim().to_owned(), value.to_owned())),
+    }
 }
 
 /// Whether a report is printed as JSON or in words.
@@ -264,11 +290,21 @@ pub(crate) struct SettingArgs {
     pub(crate) set: Vec<String>,
 }
 
-impl SettingArgs {
-    /// The model that the user prefers, where no option says which model its tier has.
+impl DomainArgs {
+    /// The model that the user prefers, where no option says which model its tier has and the domain knows its provider.
     pub(crate) fn user_model(&self) -> Option<&UserModel> {
-        let given = |tier| self.models.iter().any(|text| tiered::model(text).is_ok_and(|(of, _)| of == tier));
-        self.user.as_ref().filter(|user| !given(user.tier))
+        self.preferred().filter(|user| user.not_in(&self.domain, self.settings.profile.as_deref()).is_none())
+    }
+
+    /// That the model that the user prefers is not for this domain, as one line.
+    pub(crate) fn not_preferred(&self) -> Option<String> {
+        self.preferred()?.not_in(&self.domain, self.settings.profile.as_deref())
+    }
+
+    fn preferred(&self) -> Option<&UserModel> {
+        let SettingArgs { models, user, .. } = &self.settings;
+        let given = |tier| models.iter().any(|text| tiered::model(text).is_ok_and(|(of, _)| of == tier));
+        user.as_ref().filter(|user| !given(user.tier))
     }
 }
 

@@ -14,8 +14,10 @@ pub(crate) fn model(text: &str) -> Result<(Tier, String), Failure> {
 pub(crate) fn model_in(place: &str, text: &str) -> Result<(Tier, String), Failure> {
     let is_whole = |model: &str| model.contains('/') && !model.starts_with('/') && !model.ends_with('/');
     let (tier, model) = of_tier(text).filter(|(_, model)| is_whole(model)).ok_or_else(|| {
+        let is_name = !text.is_empty() && !text.contains(['/', '=']);
+        let own = if is_name { format!(" or, with --base-url URL, compatible/{text}") } else { String::new() };
         Failure::new(format!(
-            "{place}: expected PROVIDER/NAME, for example offline/offline-1, or TIER=PROVIDER/NAME with tier selector, base, escalated or fallback"
+            "{place}: expected PROVIDER/NAME, for example offline/offline-1{own}, or TIER=PROVIDER/NAME with tier selector, base, escalated or fallback"
         ))
     })?;
     Ok((tier, model.to_owned()))

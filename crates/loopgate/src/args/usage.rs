@@ -1,6 +1,8 @@
 //! What is probably meant by a command line that cannot be what was meant.
 
+use std::error::Error as _;
 use std::ffi::OsString;
+use std::num::{IntErrorKind, ParseIntError};
 use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -35,8 +37,30 @@ fn is_item(path: &Path) -> bool {
     path == Path::new("-") || path.is_file() && !is_toml
 }
 
+/// The error of a command line that names no number where one is expected, and no run before an option.
+fn plainer(error: &Error) -> Option<Error> {
+    let of = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let (option, value) = (of(ContextKind::InvalidArg)?, of(ContextKind::InvalidValue)?);
+    let why = match (option, error.source().and_then(|it| it.downcast_ref::<ParseIntError>())) {
+        ("--evidence [<DETAIL>]", _) => format!("the run comes first: loopgate show {value} --evidence"),
+        (_, Some(wrong)) if matches!(wrong.kind(), IntErrorKind::InvalidDigit | IntErrorKind::Empty) => {
+            "expected a whole number".to_owned()
+        }
+        _ => return None,
+    };
+    let message =
+        format!("invalid value '{value}' for '{option}': {why}\n\nFor more information, try '--help'.\n");
+    Some(Error::raw(error.kind(), message))
+}
+
 /// The error of a command line, with what there is in place of an option that many programs have.
 pub(crate) fn advised(mut error: Error) -> Error {
+    if let Some(plainer) = plainer(&error) {
+        return plainer;
+    }
     if let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg)
         && error.kind() == ErrorKind::UnknownArgument
         && matches!(option.as_str(), "--verbose" | "-v" | "--debug" | "--quiet" | "-q")

@@ -12,10 +12,11 @@ use loop_eval::eval::{
     TrialResults, Trials, compare, run_case,
 };
 use loop_eval::report::{self, EvalReport};
+use loop_llm::prices::origin;
 use loop_runtime::journal::Journal;
 use loop_runtime::report::counted;
 
-use crate::args::{JournalArgs, ReportArgs, tiered};
+use crate::args::{JournalArgs, ReportArgs, setting, tiered};
 use crate::context::{find, places, places::ReportFile, places::private};
 use crate::output::{Failure, stream};
 
@@ -38,6 +39,16 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
     if args.list {
         stream::print(&list(&suite));
         return Ok(ExitCode::SUCCESS);
+    }
+    let is_changed = !args.models.is_empty() || !args.set.is_empty() || args.profile.is_some();
+    if is_changed && suite.cases.iter().any(|case| case.recorded.is_none()) {
+        let left_out = suite.cases.extract_if(.., |case| case.recorded.is_some()).count() as u64;
+        if left_out > 0 {
+            stream::note(format!(
+                "{} not run: --model, --set and --profile do not apply to one; run it without them",
+                counted(left_out, "recorded run")
+            ));
+        }
     }
     let jobs = args.jobs.map_or_else(jobs, usize::from);
     // Before anything is run and paid for: a file that cannot be read or written is found out now.
@@ -72,6 +83,10 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
             results
         }
     };
+    if results.iter().any(|result| result.cost_pico_usd > 0) {
+        let own = places::prices().map_or_else(String::new, |own| format!(", and {}", own.display()));
+        stream::note(format!("prices:  {}{own}", origin()));
+    }
     let comparison = baseline.map(|(baseline, file)| compare(&baseline, &results, &file));
     let report = EvalReport::new(results, comparison);
     if args.json.json {
@@ -140,7 +155,8 @@ fn write_calibration(target: CalibrationTarget, reliability: Option<&Reliability
 
 /// How the cases are run with other models or several times. `None`: each is run once, as it is.
 fn trials(args: &EvalArgs, jobs: usize) -> Result<Option<Trials>, Failure> {
-    if args.models.is_empty() && args.repeat.is_none() && args.calibration.is_none() {
+    let is_as_written = args.models.is_empty() && args.set.is_empty() && args.profile.is_none();
+    if is_as_written && args.repeat.is_none() && args.calibration.is_none() {
         for (option, is_given) in [
             ("--base-url", !args.base_urls.is_empty()),
             ("--cache", args.cache.is_some()),
@@ -148,7 +164,7 @@ fn trials(args: &EvalArgs, jobs: usize) -> Result<Option<Trials>, Failure> {
         ] {
             if is_given {
                 return Err(Failure::new(format!(
-                    "{option}: it is for --model, --repeat and --calibration; give one of them as well"
+                    "{option}: it is for --model, --set, --profile, --repeat and --calibration; give one of them as well"
                 )));
             }
         }
@@ -169,7 +185,13 @@ fn trials(args: &EvalArgs, jobs: usize) -> Result<Option<Trials>, Failure> {
         configurations,
         repeat: args.repeat.map_or(1, u32::from),
         jobs,
-        options: RunOptions { base_urls, prices: places::prices(), uncalibrated: args.calibration.is_some() },
+        options: RunOptions {
+            base_urls,
+            profile: args.profile.clone(),
+            set: args.set.iter().map(|text| setting(text)).collect::<Result<_, _>>()?,
+            prices: places::prices(),
+            uncalibrated: args.calibration.is_some(),
+        },
         store: Some(if args.fresh { store.only_written() } else { store }),
     }))
 }
@@ -221,9 +243,12 @@ async fn record(args: &EvalRecordArgs) -> Result<ExitCode, Failure> {
     let text = format!("{}\n", serde_json::to_string_pretty(&case)?);
     // What is written is what is run, not what it was made from.
     let result = run_case(&Case::parse(&text, &args.output)?).await;
-    let mut file = private(OpenOptions::new().write(true).create_new(true))
-        .open(&args.output)
-        .map_err(|error| Failure::new(format!("-o {shown}: {error}; name a file that is not there yet")))?;
+    let mut file =
+        private(OpenOptions::new().write(true).create_new(true)).open(&args.output).map_err(|error| {
+            Failure::new(format!(
+                "-o {shown}: {error}; name a file that is not there yet, in a folder that is"
+            ))
+        })?;
     file.write_all(text.as_bytes()).map_err(|error| Failure::new(format!("-o {shown}: {error}")))?;
     if result.passed {
         let against = result.against.map_or("", |against| against.name());
@@ -258,6 +283,12 @@ pub(crate) struct EvalArgs {
     /// URL of a tier's model server; again for a run that was started with one that holds a credential
     #[arg(long = "base-url", value_name = "[TIER=]URL", conflicts_with = "list")]
     pub(crate) base_urls: Vec<String>,
+    /// Profile of the domain to use
+    #[arg(long, value_name = "NAME", conflicts_with = "list")]
+    pub(crate) profile: Option<String>,
+    /// Change a setting of the domain, for example limits.passes=3
+    #[arg(long = "set", value_name = "KEY=VALUE", conflicts_with = "list")]
+    pub(crate) set: Vec<String>,
     /// Number of runs of each case with each model
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000), conflicts_with = "list")]
     pub(crate) repeat: Option<u16>,

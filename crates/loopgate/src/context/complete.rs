@@ -1,5 +1,7 @@
 //! Completion of values in a shell: runs, domains, tiers.
 
+use std::collections::BTreeSet;
+
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter};
 use loop_runtime::journal::{Journal as _, RunLine};
@@ -15,24 +17,38 @@ pub(crate) fn completed(command: Command) -> Command {
         ("models" | "base_urls", _) => {
             arg.add(ArgValueCandidates::new(|| TIERS.map(CompletionCandidate::new).into()))
         }
+        // The other commands with the option take a folder.
+        ("domain", Some(_)) if arg.get_value_names().is_some_and(|names| names == ["NAME"]) => {
+            arg.add(ArgValueCandidates::new(domains))
+        }
         ("domain" | "domains", None) => arg.add(ArgValueCompleter::new(PathCompleter::dir())),
         _ => arg,
     };
     command.mut_args(by_arg).mut_subcommands(completed)
 }
 
-/// The newest runs of the default journal. None if it cannot be read: a shell has no place for the reason.
-fn runs() -> Vec<CompletionCandidate> {
+/// The runs of the default journal, newest first. None if it cannot be read: a shell has no place for the reason.
+fn lines() -> Vec<RunLine> {
     let read = || {
         let journal = places::existing_journal(&JournalArgs { journal: None }).ok()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
         runtime.block_on(journal.runs()).ok()
     };
+    read().unwrap_or_default()
+}
+
+/// The names of the domains of these runs.
+fn domains() -> Vec<CompletionCandidate> {
+    let names: BTreeSet<String> = lines().iter().map(|line| line.domain.to_string()).collect();
+    names.into_iter().map(CompletionCandidate::new).collect()
+}
+
+fn runs() -> Vec<CompletionCandidate> {
     let candidate = |line: RunLine| {
         let about = cut(&format!("{} {}", line.item, line.title), 60);
         CompletionCandidate::new(line.run.to_string()).help(Some(about.into()))
     };
-    let runs = read().unwrap_or_default().into_iter().take(50).map(candidate);
+    let runs = lines().into_iter().take(50).map(candidate);
     runs.chain([CompletionCandidate::new("last")]).collect()
 }
 

@@ -67,14 +67,18 @@ impl Origin {
             withheld.extend(secret.iter().map(|_| option.to_owned()));
             plain.into_iter().cloned().collect()
         };
-        let user = args.settings.user_model();
+        let user = args.user_model();
         let model = user.map(|user| format!("{}={}", user.tier.name(), user.model));
+        let given = tiered::tiered(&args.settings.base_urls);
+        let url = user.and_then(|user| Some((format!("{}=", user.tier.name()), user.base_url.as_ref()?)));
+        let url = url.filter(|(tier, _)| !given.iter().any(|it| it.starts_with(tier)));
+        let base_urls: Vec<_> = url.map(|(tier, url)| tier + url).into_iter().chain(given).collect();
         let models: Vec<_> = model.into_iter().chain(tiered::tiered(&args.settings.models)).collect();
         Ok(Self {
             version: VERSION,
             domain: cwd.join(&args.domain),
             models: keep("--model", &models),
-            base_urls: keep("--base-url", &tiered::tiered(&args.settings.base_urls)),
+            base_urls: keep("--base-url", &base_urls),
             set: keep("--set", &args.settings.set),
             profile: args.settings.profile.clone(),
             cwd,

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use loop_core::WorkItem;
 use loop_domain::review::McpServers;
-use loop_domain::{Domain, DomainReport, LoadOptions};
+use loop_domain::{Domain, DomainError, DomainReport, LoadOptions};
 use loop_runtime::journal::{StoredJournal, SyncPolicy};
 use loop_tools::files;
 
-use crate::args::{DomainArgs, JournalArgs, SettingArgs, WrittenArgs, tiered};
+use crate::args::{DomainArgs, JournalArgs, SettingArgs, WrittenArgs, environment, setting, tiered};
 use crate::output::{Failure, panics, stream};
 
 /// Reads and checks a domain.
@@ -37,17 +37,33 @@ pub(crate) fn cwd() -> Result<PathBuf, Failure> {
 
 /// Checks a domain with all its profiles, or with the one that is chosen.
 pub(crate) fn check(args: &DomainArgs) -> Result<DomainReport, Failure> {
-    Ok(Domain::check(&args.domain, &options(args, None, cwd()?)?)?)
+    say_not_preferred(args);
+    Domain::check(&args.domain, &options(args, None, cwd()?)?).map_err(|error| named(args, error))
 }
 
 /// Reads the MCP servers of a domain, and nothing else of it.
 pub(crate) fn servers(args: &DomainArgs) -> Result<McpServers, Failure> {
-    Ok(McpServers::load(&args.domain, &options(args, None, cwd()?)?)?)
+    McpServers::load(&args.domain, &options(args, None, cwd()?)?).map_err(|error| named(args, error))
+}
+
+fn say_not_preferred(args: &DomainArgs) {
+    args.not_preferred().iter().for_each(|why| stream::note(format!("warning: {why}")));
+}
+
+/// The error of a domain, with who says that it is the domain where no command does.
+fn named(args: &DomainArgs, error: DomainError) -> Failure {
+    let is_missing = matches!(error, DomainError::Missing { .. } | DomainError::NotADomain { .. });
+    match environment::setting("domain").filter(|it| is_missing && Path::new(&it.value) == args.domain) {
+        Some(setting) => Failure::new(format!("{}: `domain`: {error}", setting.origin)),
+        None => error.into(),
+    }
 }
 
 /// The same, as it would be from the folder `cwd`, with the exchanges with models written to `record`.
 pub(crate) fn load_with(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<Domain, Failure> {
-    let domain = Domain::load(&args.domain, &options(args, record, cwd)?)?;
+    say_not_preferred(args);
+    let domain =
+        Domain::load(&args.domain, &options(args, record, cwd)?).map_err(|error| named(args, error))?;
     panics::add(domain.secrets());
     // A level that is not lowered because it was not measured is said where it matters.
     for warning in domain.uncalibrated() {
@@ -63,17 +79,12 @@ pub(crate) fn options(
     cwd: PathBuf,
 ) -> Result<LoadOptions, Failure> {
     let SettingArgs { profile, models, base_urls, set, .. } = &args.settings;
-    let user_model = args.settings.user_model().cloned();
+    let user_model = args.user_model().cloned();
     let mut options = LoadOptions { profile: profile.clone(), user_model, cwd, ..LoadOptions::default() };
     options.record = record.map(Path::to_owned);
     options.prices = prices();
     for text in set {
-        let Some((key, value)) = text.split_once('=') else {
-            return Err(Failure::new(format!(
-                "--set {text}: expected KEY=VALUE, for example limits.passes=3"
-            )));
-        };
-        options.set.push((key.trim().to_owned(), value.to_owned()));
+        options.set.push(setting(text)?);
     }
     for text in models {
         options.models.push(tiered::model(text)?);

@@ -19,17 +19,17 @@ pub(crate) struct ConfigArgs {
 
 pub(crate) fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     let said = environment::settings()?;
-    let is_own = places::prices().is_some();
     let file = environment::file().unwrap_or_default();
     let rows = [
         ("model", "the domain's".to_owned(), "default"),
+        ("base_url", String::new(), "default"),
         ("journal", StoredJournal::default_path().display().to_string(), "default"),
         ("domain", "each command names one".to_owned(), "default"),
         ("prices", places::prices().unwrap_or_default().display().to_string(), "LOOPGATE_PRICES"),
         ("file", file.display().to_string(), if file.exists() { "read" } else { "not there" }),
     ];
-    let rows = rows.into_iter().filter(|(key, ..)| *key != "prices" || is_own);
     let settings: Vec<Setting> = rows
+        .into_iter()
         .map(|(key, value, origin)| {
             let default = Setting { key, value, origin: origin.to_owned() };
             let mut setting = said.iter().find(|setting| setting.key == key).cloned().unwrap_or(default);
@@ -38,6 +38,7 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
             setting.value = url.map_or(setting.value, |url| shown(&url));
             setting
         })
+        .filter(|setting| !setting.value.is_empty())
         .collect();
     let line = |Setting { key, value, origin }: &Setting| format!("{key:<8}  {value}  ({origin})\n");
     args.json.print(&settings, || settings.iter().map(line).collect())?;

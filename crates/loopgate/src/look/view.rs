@@ -16,7 +16,7 @@ pub(crate) struct ViewArgs {
     /// The run to print the address of, by its id, the beginning of one, or `last`
     pub(crate) run: Option<String>,
     /// Loopback address and port; port 0 is any free one
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", value_parser = crate::args::address)]
     pub(crate) listen: SocketAddr,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,

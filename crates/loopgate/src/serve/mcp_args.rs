@@ -10,7 +10,7 @@ pub(crate) struct McpArgs {
     #[command(flatten)]
     pub(crate) domain: DomainArgs,
     /// Serve streamable HTTP at the path `/mcp` of this address instead of standard input and output
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::args::address)]
     pub(crate) http: Option<std::net::SocketAddr>,
     /// Environment variable with the bearer token for HTTP; on a loopback address, a random token is printed if it is
     /// not set

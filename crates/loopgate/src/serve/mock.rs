@@ -31,7 +31,7 @@ pub(crate) struct MockArgs {
     #[arg(long, exclusive = true)]
     pub(crate) behaviours: bool,
     /// The address to listen on; port 0 takes a free port
-    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT", value_parser = crate::args::address)]
     pub(crate) listen: SocketAddr,
     /// How to chunk replies: `whole`, a chunk size in bytes, or `random:SEED`
     #[arg(long, default_value = "whole", value_name = "PIECES", value_parser = chunks)]

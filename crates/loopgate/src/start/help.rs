@@ -1,9 +1,10 @@
-//! Topics of `loopgate help`: the stop reasons, the environment, and what a domain folder has.
+//! Topics of `loopgate help`: the stop reasons, their classes, the states of runs, the environment, and what a domain folder
+//! has.
 
 use clap::Command;
 use clap::error::ErrorKind;
 use loop_core::StopReason;
-use loop_core::types::edits;
+use loop_core::types::{StopClass, edits};
 
 use crate::output::cut;
 
@@ -13,15 +14,34 @@ pub(crate) fn topics(program: Command) -> Command {
         let command = Command::new(name).hide(true).disable_help_flag(true);
         command.about(about.replace("{docs}", DOCS)).help_template("{about}")
     };
+    let is_addition =
+        |reason: &StopReason| matches!(reason, StopReason::EffectBlocked | StopReason::TierChanged);
     let reason = |reason: &'static StopReason| {
         let (name, class, about) = (reason.name(), reason.class(), reason.about());
-        let head = format!("{name} (class {}, exit code {})", class.name(), class.exit_code());
+        let head = match is_addition(reason) {
+            true => format!("{name} (an addition: it ends no run and changes no class)"),
+            false => format!("{name} (class {}, exit code {})", class.name(), class.exit_code()),
+        };
         let more = format!("One run:     loopgate why RUN\nAll reasons: {{docs}}/stop-reasons.md#{name}");
         topic(name, format!("{head}\n\n{about}\n\n{more}"))
     };
+    let word = |(name, text): (&'static str, &str)| match StopClass::ALL.iter().find(|it| it.name() == name) {
+        Some(class) => {
+            let of = StopReason::all().iter().filter(|it| it.class() == *class && !is_addition(it));
+            let reasons = of.map(|it| it.name()).collect::<Vec<_>>().join(", ");
+            let head = format!("{name} (a class of outcomes, exit code {})", class.exit_code());
+            topic(
+                name,
+                format!("{head}\n\n{text}\n\nIts reasons: {reasons}\nOne of them: loopgate help REASON"),
+            )
+        }
+        None => topic(name, format!("{name} (a state of a run that has not ended)\n\n{text}")),
+    };
+    let words = include_str!("help_words.txt").trim_end().split("\n\n").filter_map(|it| it.split_once('\n'));
     let environment = topic("environment", include_str!("help_environment.txt").to_owned());
     let domain = include_str!("help_domain.txt").replace("{docs}", DOCS);
     let program = program.subcommands(StopReason::all().iter().map(reason)).subcommand(environment);
+    let program = program.subcommands(words.map(word));
     program.mut_subcommand("domain", |command| command.after_help(domain))
 }
 

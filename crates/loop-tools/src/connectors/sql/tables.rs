@@ -17,6 +17,8 @@ pub struct TableInfo {
     pub key: String,
     /// The columns with a declared type, by which SQLite converts a text that it compares them with.
     pub typed: Vec<String>,
+    /// Those of them that are declared as integers and hold one in the first row, where they hold anything there.
+    pub integers: Vec<String>,
     /// Its foreign keys, in order.
     pub links: Vec<TableLink>,
     /// Its first row: the columns that hold a number or a text, each as text. Empty: it has no row.
@@ -95,6 +97,9 @@ fn read_table(connection: &Connection, name: &str) -> rusqlite::Result<Option<Ta
     });
     let mut first = connection.prepare(&format!("SELECT * FROM {} LIMIT 1", quoted(name)))?;
     let mut rows = first.query([])?;
+    let is_integer = |declared: &str| declared.to_ascii_uppercase().contains("INT");
+    let declared = columns.iter().filter(|(.., declared)| is_integer(declared));
+    let mut integers: Vec<String> = declared.map(|(name, ..)| name.clone()).collect();
     let mut row = Vec::new();
     if let Some(found) = rows.next()? {
         for (column, ..) in &columns {
@@ -104,6 +109,7 @@ fn read_table(connection: &Connection, name: &str) -> rusqlite::Result<Option<Ta
                 ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
                 ValueRef::Null | ValueRef::Blob(_) => continue,
             };
+            integers.retain(|it| it != column || value.parse::<i64>().is_ok());
             row.push((column.clone(), value));
         }
     }
@@ -111,6 +117,7 @@ fn read_table(connection: &Connection, name: &str) -> rusqlite::Result<Option<Ta
     Ok(Some(TableInfo {
         key: key.clone(),
         typed: typed.map(|(name, ..)| name.clone()).collect(),
+        integers,
         links: links.collect(),
         columns: columns.into_iter().map(|(name, ..)| name).collect(),
         name: name.to_owned(),

@@ -1,5 +1,6 @@
 //! The policies that `--set` names: one, or one for each value of the setting that has several.
 
+use crate::args::setting;
 use crate::output::Failure;
 
 /// A dotted key with its value, as `--set` gives it.
@@ -12,14 +13,10 @@ pub(super) fn policies(set: &[String]) -> Result<Vec<(String, Vec<Set>)>, Failur
     }
     let (mut fixed, mut several): (Vec<Set>, Option<(String, Vec<&str>)>) = (Vec::new(), None);
     for text in set {
-        let Some((key, value)) = text.split_once('=') else {
-            return Err(Failure::new(format!(
-                "--set {text}: expected KEY=VALUE, for example limits.passes=3"
-            )));
-        };
-        let key = key.trim().to_owned();
-        match (values(value), &several) {
-            (values, _) if values.len() == 1 => fixed.push((key, value.to_owned())),
+        let (key, value) = setting(text)?;
+        let Some((_, written)) = text.split_once('=') else { continue };
+        match (values(written), &several) {
+            (values, _) if values.len() == 1 => fixed.push((key, value)),
             (values, None) => several = Some((key, values)),
             (_, Some((other, _))) => {
                 return Err(Failure::new(format!(

@@ -35,7 +35,7 @@ pub(crate) enum EngineCommand {
 )]
 pub(crate) struct WorkerArgs {
     /// Address and port for the engine; port 0 is any free one
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::args::address)]
     pub(crate) listen: SocketAddr,
     /// Let other workers on this machine listen at the same address; the system divides the engine's connections
     #[arg(long)]

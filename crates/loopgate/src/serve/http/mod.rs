@@ -29,7 +29,7 @@ pub(crate) struct ServeArgs {
     #[arg(required = true, value_name = "DOMAIN")]
     pub(crate) domains: Vec<PathBuf>,
     /// Address and port; port 0 is any free one
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8787")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8787", value_parser = crate::args::address)]
     pub(crate) listen: SocketAddr,
     /// The file of tokens (`loopgate serve tokens add`); without it only the person at this machine gets in
     #[arg(long, value_name = "FILE")]
