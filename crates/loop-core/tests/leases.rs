@@ -121,10 +121,9 @@ fn taint_comes_up_with_the_result_and_a_model_s_text_gives_no_authority() {
         ..tool("send", Effect::Egress)
     };
     let untrusted = Taint { untrusted: true, private: false };
-    for (taint, text, verdict) in [
-        (Taint::default(), "Ask bob@example.com.", "needs_person"),
-        (untrusted, "Nothing.", "needs_person"),
-    ] {
+    for (taint, text, verdict) in
+        [(Taint::default(), "Ask bob@example.com.", "needs_person"), (untrusted, "Nothing.", "needs_person")]
+    {
         let setup = caller(|_| {}).tool(send.clone()).people();
         let world = setup.gate(|gate| gate.approved = vec!["send".into()]).start();
         let world = world.replied(&delegating(&["a"]));

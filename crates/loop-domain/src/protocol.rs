@@ -6,10 +6,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use loop_core::RunSpec;
 use loop_core::spec::{ConversationSpec, DocumentSpec, ModelSpec, OutputSpec, ProtocolSpec, SectionSpec};
-use loop_tools::tool::KeptTool;
 use loop_prompts::submit::{DEFAULT_SUBMIT_TOOL, SubmitTool};
+use loop_tools::tool::KeptTool;
 use loop_tools::{
-    Credentials, Registry, RegistryBuilder, RegistryError, Tool, ToolContext, ToolDeclaration, ToolResult, files,
+    Credentials, Registry, RegistryBuilder, RegistryError, Tool, ToolContext, ToolDeclaration, ToolResult,
+    files,
 };
 use serde_json::Value;
 
@@ -83,8 +84,7 @@ pub(crate) fn check_submit(tree: &Node) -> Result<(), Fault> {
     let Some(entry) = tree.get("output").and_then(|output| output.node.get("submit")) else {
         return Ok(());
     };
-    let message =
-        "`reflect = true` adds the tool that submits; write that in place of `submit`, and `submit_as` for another name";
+    let message = "`reflect = true` adds the tool that submits; write that in place of `submit`, and `submit_as` for another name";
     Err(Fault::new(entry.origin.clone(), message))
 }
 
@@ -97,7 +97,9 @@ fn check_output(file: &File, output: &OutputConfig) -> Result<(), DomainError> {
     if let Some(submit) = &output.submit_as {
         let is_taken = submit == name || file.config.tools.get(submit).is_some_and(|tool| tool.enabled);
         let message = match output.reflect {
-            false => "only a value that is shown is submitted; add `reflect = true`, or take it out".to_owned(),
+            false => {
+                "only a value that is shown is submitted; add `reflect = true`, or take it out".to_owned()
+            }
             true if is_taken => format!("a tool is called `{submit}` as well; rename one of them"),
             true => String::new(),
         };

@@ -281,13 +281,11 @@ fn no_validator(is_document: bool, tool: Option<&ToolSpec>) -> Option<&'static s
     if !tool.effect.is_read() {
         Some("the tool does not only read: a check changes nothing; name one that reads")
     } else if tool.args.rebuild(&call).is_err() {
-        Some(
-            if is_document {
-                "the tool is called with the text `document` alone, which does not fit its parameters; declare that one"
-            } else {
-                "the tool is called with the text `output` alone, which does not fit its parameters; declare that one"
-            },
-        )
+        Some(if is_document {
+            "the tool is called with the text `document` alone, which does not fit its parameters; declare that one"
+        } else {
+            "the tool is called with the text `output` alone, which does not fit its parameters; declare that one"
+        })
     } else {
         None
     }

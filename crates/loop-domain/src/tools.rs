@@ -423,8 +423,7 @@ impl<'a> Maker<'a> {
     fn run(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
         let folder = self.needed(name, "domain", tool.domain.as_deref(), "the folder of a domain")?;
         let profile = tool.profile.as_deref();
-        let domain =
-            called::domain(self.file, self.options, name, folder, profile, &mut self.secrets)?;
+        let domain = called::domain(self.file, self.options, name, folder, profile, &mut self.secrets)?;
         Ok(Arc::new(called::tool(self.file, name, tool, domain)?))
     }
 

@@ -308,7 +308,10 @@ fn a_value_is_checked_by_tools_that_read() {
     let domain = load_with(&check("read", "output"), &LoadOptions::default()).0.unwrap();
     assert_eq!(domain.spec.gate.validators, ["check".into()]);
     assert!(domain.spec.gate.forbid.contains(&"check".into()), "the model is not offered it");
-    refuses(&check("egress", "output"), "8:13: the tool does not only read: a check changes nothing; name one that reads");
+    refuses(
+        &check("egress", "output"),
+        "8:13: the tool does not only read: a check changes nothing; name one that reads",
+    );
     let why = "the tool is called with the text `output` alone, which does not fit its parameters; declare that one";
     refuses(&check("read", "document"), &format!("8:13: {why}"));
     refuses(

@@ -89,9 +89,16 @@ fn boss(calls: usize, ledger: &Ledger) -> (Arc<dyn ChatModel>, ModelSpec) {
 }
 
 /// A tree: each run calls `width` others, down to this depth below the root.
-fn tree(depth: u32, width: usize, limits: &Limits, ledger: &Ledger, journal: &Arc<dyn Journal>) -> Agent<Text> {
+fn tree(
+    depth: u32,
+    width: usize,
+    limits: &Limits,
+    ledger: &Ledger,
+    journal: &Arc<dyn Journal>,
+) -> Agent<Text> {
     let calls = if depth == 0 { 0 } else { width };
-    let builder = Agent::new(boss(calls, ledger)).limits(limits.clone()).parallel().with_journal(Arc::clone(journal));
+    let builder =
+        Agent::new(boss(calls, ledger)).limits(limits.clone()).parallel().with_journal(Arc::clone(journal));
     let builder = match depth {
         0 => builder,
         _ => {
@@ -177,7 +184,8 @@ async fn a_stop_of_the_root_stops_the_runs_below() {
         // The second run of the second level hangs.
         ledger.dies_after(Some(4));
         let agent = tree(2, 2, &limits(40), &ledger, &journal);
-        let handle = agent.runner().run(WorkItem::message("message", "do it", "do it")).start().await.unwrap();
+        let handle =
+            agent.runner().run(WorkItem::message("message", "do it", "do it")).start().await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
         handle.stop(how);
         let outcome = handle.wait().await;
@@ -204,7 +212,10 @@ async fn what_a_run_below_used_and_how_it_ended_is_told() {
     let below = journal.read(child.run.as_ref().unwrap()).await.unwrap();
     let EventKind::Started(started) = &below.entries[0].event.kind else { panic!() };
     let by = started.provenance.called_by.as_ref().unwrap();
-    assert_eq!((&by.run, &by.root, by.key.to_string()), (&answer.meta.run, &answer.meta.run, "1/action-0".into()));
+    assert_eq!(
+        (&by.run, &by.root, by.key.to_string()),
+        (&answer.meta.run, &answer.meta.run, "1/action-0".into())
+    );
     assert!(below.spec.limits.cost < Some(PicoUsd(200_000_000_000_000)), "it has a lease");
     assert_eq!(below.spec.limits.depth, 2);
 }
@@ -230,7 +241,10 @@ fn asking(leaves: bool) -> (loop_runtime::Runner, Arc<dyn Journal>) {
         let client: Arc<dyn ChatModel> = Arc::new(Scripted::new(replies));
         (client, ModelSpec::new("scripted", "m").with_price(PRICE))
     };
-    let call = |name: &str, arguments| ScriptedReply { usage: Some(USED), ..ScriptedReply::default().and_call(name, arguments) };
+    let call = |name: &str, arguments| ScriptedReply {
+        usage: Some(USED),
+        ..ScriptedReply::default().and_call(name, arguments)
+    };
     let text = |text: &str| ScriptedReply { usage: Some(USED), ..says(text) };
     let send = ToolDeclaration::new("send").description("Sends it").effect(Effect::Egress);
     let below = Agent::new(model(vec![call("send", json!({ "target": "x" })), text("It is sent.")]))
@@ -261,11 +275,16 @@ async fn a_run_below_that_waits_for_a_person_is_left_and_continued_with_its_call
     let (key, binding) = (requested.key, Some(requested.binding));
     let yes = Kind::PersonAnswered { key, answer: loop_runtime::people::PersonAnswer::Approved, binding };
     let outcome = runner.having_said([(below.clone(), vec![yes])]).resume(&root).await.unwrap();
-    assert_eq!((outcome.answer.as_deref(), outcome.stop.reason()), (Some("All done."), StopReason::Completed));
+    assert_eq!(
+        (outcome.answer.as_deref(), outcome.stop.reason()),
+        (Some("All done."), StopReason::Completed)
+    );
     assert_eq!(outcome.totals.model_calls, 4);
     assert!(outcome.totals.wall_ms < 60_000, "{}", outcome.totals.wall_ms);
     let below = journal.read(&below).await.unwrap();
-    assert!(below.entries.iter().any(|it| matches!(it.event, Event { kind: EventKind::ToolStarted { .. }, .. })));
+    assert!(
+        below.entries.iter().any(|it| matches!(it.event, Event { kind: EventKind::ToolStarted { .. }, .. }))
+    );
     let root = journal.read(&root).await.unwrap();
     assert!(root.entries.iter().flat_map(|it| &it.notes).any(|it| matches!(it, Note::LeaseCharged { .. })));
 }

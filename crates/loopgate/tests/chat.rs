@@ -13,7 +13,7 @@ use serde_json::json;
 #[test]
 fn a_chat_shows_its_tools_and_limits_and_takes_another_model() {
     let shell = Shell::new();
-    let typed = "/tools\n/limits\n/model\n/model offline/other\n/model nowhere/x\nSearch user \\\nAlice\n/history\n/quit\n";
+    let typed = "/tools\n/limits\n/model\n/model offline/other\n/model nowhere/x\nSearch user\\\nAlice\n/history\n/quit\n";
     let ran = shell.run_with_input(&["chat", "examples/crm"], typed);
     assert_eq!(ran.code, 0, "{}", ran.err);
     for said in [

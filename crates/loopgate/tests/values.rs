@@ -51,9 +51,7 @@ required = true
 fn a_value_of_a_domain_folder_is_shown_submitted_and_checked_by_a_program() {
     // S2-4, S2-19, S2-24, S2-103
     let shell = Shell::new();
-    let call = |id: &str, name: &str, arguments: Value| {
-        json!({ "calls": [{ "id": id, "name": name, "arguments": arguments.to_string() }] })
-    };
+    let call = |id: &str, name: &str, arguments: Value| json!({ "calls": [{ "id": id, "name": name, "arguments": arguments.to_string() }] });
     let lead = |company: &str| json!({ "company": company });
     let replies = json!({ "version": 1, "replies": [
         call("c1", "save_lead", lead("Acmme")), call("c2", "done", json!({})),
@@ -70,7 +68,7 @@ fn a_value_of_a_domain_folder_is_shown_submitted_and_checked_by_a_program() {
     assert!(events.contains("is not in our register; write acme"), "what the script says is read: {events}");
     // In an eval too.
     shell.file("leads/mail.txt", "I am with Acme");
-    let case = json!({ "version": 1, "case_id": "acme", "domain": "..", "item": "../mail.txt", "expected": {
+    let case = json!({ "version": 1, "case_id": "acme", "domain": "..", "item": "../mail.txt", "model": "domain", "expected": {
         "stop_reason": "completed",
         "output": [{ "pointer": "/company", "equals": "acme" }],
     } });

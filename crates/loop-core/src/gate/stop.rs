@@ -429,7 +429,8 @@ impl Certificate {
 
     /// Whether an effect that the run owed did not happen, or it needs a person for one.
     pub fn leaves_undone(&self) -> bool {
-        let is_owed = |it: &Condition| matches!(it.reason, StopReason::EffectNotDone | StopReason::NeedsHuman);
+        let is_owed =
+            |it: &Condition| matches!(it.reason, StopReason::EffectNotDone | StopReason::NeedsHuman);
         is_owed(&self.primary) || self.also.iter().any(is_owed)
     }
 

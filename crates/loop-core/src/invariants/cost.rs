@@ -25,9 +25,10 @@ pub(super) fn shared_budget_holds(step: &Transition<'_>, _: &Past) -> Checked {
             let reserve = reserve_of(step.before, key).cost.unwrap_or_default();
             cost.unwrap_or_default().0.saturating_sub(reserve.0)
         })
-        .chain(lease_charges(step).map(|(lease, used)| {
-            used.cost.known.0.saturating_sub(lease.cost.unwrap_or_default().0)
-        }))
+        .chain(
+            lease_charges(step)
+                .map(|(lease, used)| used.cost.known.0.saturating_sub(lease.cost.unwrap_or_default().0)),
+        )
         .fold(0, u64::saturating_add);
     must(after <= limit.0.max(before.saturating_add(beyond)), || {
         format!(
@@ -154,9 +155,11 @@ pub(super) fn is_the_sum_of_the_charges(step: &Transition<'_>, _: &Past) -> Chec
     // A request that its provider refused for its form is not a call.
     let left_out = |run: &Run| run.left_out().len() as u32;
     let taken_back = left_out(step.after).saturating_sub(left_out(step.before));
-    must(totals.model_calls + taken_back == step.before.totals().model_calls + started + sub_calls + by_children, || {
-        "a model call was counted that was neither announced nor charged".to_owned()
-    })?;
+    must(
+        totals.model_calls + taken_back
+            == step.before.totals().model_calls + started + sub_calls + by_children,
+        || "a model call was counted that was neither announced nor charged".to_owned(),
+    )?;
     let open = |run: &Run| call(run).filter(|it| it.started.is_some()).map(|it| (it.key, it.attempt));
     let settled = open(step.before).is_some() && open(step.before) != open(step.after);
     must(calls == u32::from(settled), || {

@@ -376,7 +376,8 @@ impl Run {
     /// The runs that it called and that wait for people, if nothing else is open.
     pub fn waits_below(&self) -> impl Iterator<Item = &RunId> {
         let batch = self.state.phase.batch().filter(|_| self.waits_for_people());
-        let waiting = batch.into_iter().flat_map(|batch| &batch.work).filter_map(|work| work.waiting.as_ref());
+        let waiting =
+            batch.into_iter().flat_map(|batch| &batch.work).filter_map(|work| work.waiting.as_ref());
         waiting.filter_map(|waiting| waiting.used.run.as_ref())
     }
 

@@ -80,7 +80,9 @@ impl Run {
             return Err(NotEager::NoReply);
         }
         let tool = policy::resolve(&self.spec, name).map(|(tool, _)| tool);
-        if !tool.is_some_and(|tool| tool.policy.cheap && tool.effect.is_read() && !tool.smart && tool.policy.lease.is_none()) {
+        if !tool.is_some_and(|tool| {
+            tool.policy.cheap && tool.effect.is_read() && !tool.smart && tool.policy.lease.is_none()
+        }) {
             return Err(NotEager::Tool);
         }
         let begun = call.eager.len() as u32;

@@ -11,8 +11,8 @@ use crate::run::budget::Reserve;
 use crate::run::check::CheckResult;
 use crate::run::parent::Parent;
 use crate::types::{
-    Approver, Arguments, ChildUse, CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId, SubCallUse,
-    Taint, Tier, WorkItem, is_default,
+    Approver, Arguments, ChildUse, CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId,
+    SubCallUse, Taint, Tier, WorkItem, is_default,
 };
 
 /// Something that happened, and when the driver learned of it.

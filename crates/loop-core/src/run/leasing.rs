@@ -43,7 +43,8 @@ impl Rest<'_> {
     /// nothing is left settles at once and is not started.
     pub(super) fn grant_leases(&mut self, batch: &mut Batch) {
         let maximum = |rest: &Self, at: usize| {
-            let work = batch.work.get(at).filter(|work| work.observation.is_none() && work.lease.is_none())?;
+            let work =
+                batch.work.get(at).filter(|work| work.observation.is_none() && work.lease.is_none())?;
             rest.calls.tool(work, rest.spec)?.policy.lease
         };
         let runs = (0..batch.work.len()).filter_map(|at| Some((at, maximum(self, at)?)));
@@ -141,7 +142,10 @@ impl Rest<'_> {
 /// The result of a run that waits for people while its caller stops.
 pub(super) fn left_waiting(used: &ChildUse) -> Observation {
     let message = "cancelled: it waits for people, and the run that called it stopped";
-    Observation { child: Some(Box::new(used.clone())), ..Observation::failed(Status::Cancelled, "run", message) }
+    Observation {
+        child: Some(Box::new(used.clone())),
+        ..Observation::failed(Status::Cancelled, "run", message)
+    }
 }
 
 /// The charge of a run that did not say what it used.

@@ -81,8 +81,8 @@ pub use command::{CallModel, Check, Command, RunTool, SubCallBudget};
 pub use draft::{Attempt, AttemptState, Cut, PassRecord};
 pub use eager_read::{DropReason, DroppedRead, EagerRead, NotEager};
 pub use event::{
-    CalledBy, Event, EventKind, History, Overridden, PersonAnswer, Program, Provenance, Refusal, SaveResult, Started,
-    StopMode,
+    CalledBy, Event, EventKind, History, Overridden, PersonAnswer, Program, Provenance, Refusal, SaveResult,
+    Started, StopMode,
 };
 pub use note::{Decision, Note, SelectedBy};
 pub use outcome::{Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn};

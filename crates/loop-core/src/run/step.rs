@@ -26,8 +26,8 @@ pub(super) fn step(
 ) -> Result<Phase, Box<(Phase, Rejected)>> {
     use EventKind::{
         ApprovedBy, CallRefused, CallStarted, CheckStarted, Checked, DeadlineReached, EagerStarted,
-        Instruction, ModelFailed, ModelReplied, PersonAnswered, Resumed, SaveFinished, StopRequested,
-        RunWaits, StopWithdrawn, ToolFinished, ToolStarted,
+        Instruction, ModelFailed, ModelReplied, PersonAnswered, Resumed, RunWaits, SaveFinished,
+        StopRequested, StopWithdrawn, ToolFinished, ToolStarted,
     };
     use Phase::{Calling, Running, Saving, Stopping, Validating, WaitingForPerson};
 

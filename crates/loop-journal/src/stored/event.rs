@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use loop_core::types::{
-    ChildUse, CommandKey, Data, Digest, FailureText, Millis, Observation, ResultPicture, Status,
-    SubCallUse,
+    ChildUse, CommandKey, Data, Digest, FailureText, Millis, Observation, ResultPicture, Status, SubCallUse,
 };
 use loop_core::{Event, EventKind};
 use serde::{Deserialize, Serialize};

@@ -29,7 +29,8 @@ impl<Output> Agent<Output> {
     /// # }
     /// ```
     pub fn as_tool(&self, name: impl Into<Arc<str>>, description: impl Into<Arc<str>>) -> Arc<dyn Tool> {
-        let task = json!({ "type": "string", "description": "What it is to do, with all that it has to know" });
+        let task =
+            json!({ "type": "string", "description": "What it is to do, with all that it has to know" });
         let schema = json!({ "type": "object", "properties": { "task": task }, "required": ["task"] });
         let declaration = ToolDeclaration::read(name, description).schema(schema);
         Arc::new(RunAsTool::answering(declaration, self.runner().clone(), |arguments| {

@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use loop_core::run::{CalledBy, PersonRequest, Phase, RunTool, StopMode};
 use loop_core::spec::GateSettings;
 use loop_core::types::{
-    Arguments, ChildUse, CommandKey, Effect, EvidenceId, Lease, Observation, RunId, Status, StopClass, Taint, TraceParent,
+    Arguments, ChildUse, CommandKey, Effect, EvidenceId, Lease, Observation, RunId, Status, StopClass, Taint,
+    TraceParent,
 };
 use loop_core::{EventKind, Outcome, Run, RunSpec, WorkItem};
 use loop_journal::{JournalError, replay};

@@ -31,9 +31,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::gate::{Condition, Measure};
-use loop_core::run::{
-    CallModel, Check, DroppedRead, NotEager, PersonRequest, RunTool, Saved, StopMode,
-};
+use loop_core::run::{CallModel, Check, DroppedRead, NotEager, PersonRequest, RunTool, Saved, StopMode};
 use loop_core::types::{CommandKey, Lease, Millis, Slot, Taint, Tier};
 use loop_core::{Certificate, Command, Event, EventKind, Note, Outcome, Rejected, Run, StopReason};
 use loop_journal::{Durability, Entry, JournalError, RunWriter};
@@ -254,7 +252,14 @@ impl Driver {
             None => Vec::new(),
         };
         let taint = self.run.taint();
-        Ended { outcome, messages, step_errors: self.in_place.errors(), tools: self.uses.all(), requested, taint }
+        Ended {
+            outcome,
+            messages,
+            step_errors: self.in_place.errors(),
+            tools: self.uses.all(),
+            requested,
+            taint,
+        }
     }
 
     async fn outcome_after(&mut self, driven: Result<(), Broken>) -> Outcome {
@@ -609,7 +614,9 @@ impl Driver {
     }
 
     async fn start_tool(&mut self, mut command: RunTool) -> Result<(), Broken> {
-        if let Some((lease, tool)) = command.lease.zip(self.parts.registry.value::<RunAsTool>(&command.tool).cloned()) {
+        if let Some((lease, tool)) =
+            command.lease.zip(self.parts.registry.value::<RunAsTool>(&command.tool).cloned())
+        {
             self.start_run(&command, lease, tool);
             return Ok(());
         }

@@ -286,7 +286,9 @@ impl Engine {
             return Err(over(root));
         }
         if note_alone(&*self.inner.journal, run, vec![kind]).await?.is_none() {
-            return Err(EngineError::State(format!("it would end by that; stop run {root}, of which it is a part")));
+            return Err(EngineError::State(format!(
+                "it would end by that; stop run {root}, of which it is a part"
+            )));
         }
         if self.inner.domains.contains_key(&top.spec().domain) {
             let cell = self.cell_of(&top).await?;

@@ -78,7 +78,9 @@ impl Found {
             let caller = Self::read(Arc::clone(&self.journal), run).await?;
             if caller.run.is_done() {
                 let message = format!("run {} was called by run {run}, which is over", self.id());
-                return Err(Failure::new(format!("{message}; start that one again with `loopgate retry {run}`")));
+                return Err(Failure::new(format!(
+                    "{message}; start that one again with `loopgate retry {run}`"
+                )));
             }
             if *run == by.root {
                 return Ok(Some(caller));
@@ -168,7 +170,11 @@ pub(crate) fn is_over(run: &RunId, reason: &str, at: &str) -> Failure {
 
 /// Whether a run waits for people and continues with nothing: neither it nor a run that it called was answered, and no time
 /// to answer is over. Silence that has lasted long enough is a no.
-pub(crate) async fn still_waits(journal: &Arc<StoredJournal>, run: &Run, now: Millis) -> Result<bool, Failure> {
+pub(crate) async fn still_waits(
+    journal: &Arc<StoredJournal>,
+    run: &Run,
+    now: Millis,
+) -> Result<bool, Failure> {
     if !run.waits_for_people() || run.requested().iter().any(|requested| requested.is_over(now)) {
         return Ok(false);
     }

@@ -102,7 +102,8 @@ impl Driving<'_> {
         waiting: &[Asking],
     ) -> Option<BTreeMap<RunId, Vec<EventKind>>> {
         let mut stated: BTreeMap<RunId, Vec<EventKind>> = BTreeMap::new();
-        let asked = waiting.iter().flat_map(|it| it.state.requested().into_iter().map(move |asks| (it, asks)));
+        let asked =
+            waiting.iter().flat_map(|it| it.state.requested().into_iter().map(move |asks| (it, asks)));
         for (Asking { state, manifest }, requested) in asked {
             let details = people::details(state, manifest, &requested);
             let answer = tokio::select! {
@@ -128,9 +129,9 @@ impl Driving<'_> {
         let Self { runner, journal, at, json, prints, mut signals, .. } = self;
         let code = signals.exit_code(&outcome);
         // What still waits as a run ends has time left: the run would have ended its wait otherwise.
-        let words = waiting.iter().map(|Asking { state, manifest }| {
-            people::in_words(state, manifest, Millis(0), at.as_deref())
-        });
+        let words = waiting
+            .iter()
+            .map(|Asking { state, manifest }| people::in_words(state, manifest, Millis(0), at.as_deref()));
         let words = (!waiting.is_empty()).then(|| words.collect::<Vec<_>>().join("\n"));
         let own = waiting.into_iter().map(|it| it.state).find(|state| *state.id() == outcome.run);
         let report = if let Some(detail) = json {
@@ -224,9 +225,15 @@ impl Found {
         match self.root().await? {
             None => self.go_on_with(stated, BTreeMap::new(), go_on).await,
             // Who called it continues it, within its lease.
-            Some(_) if go_on.no_wait && note_alone(self.journal.as_ref(), self.id(), stated.clone()).await?.is_some() => {
+            Some(_)
+                if go_on.no_wait
+                    && note_alone(self.journal.as_ref(), self.id(), stated.clone()).await?.is_some() =>
+            {
                 let root = self.root().await?.map_or_else(|| self.id().clone(), |root| root.id().clone());
-                stream::note(format!("recorded; `loopgate resume {root}{}` continues the run", go_on.again.at()));
+                stream::note(format!(
+                    "recorded; `loopgate resume {root}{}` continues the run",
+                    go_on.again.at()
+                ));
                 Ok(ExitCode::SUCCESS)
             }
             Some(root) => {

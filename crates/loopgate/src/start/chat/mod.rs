@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use anstyle::Style;
 use futures::StreamExt;
+use loop_core::policy::is_forbidden;
 use loop_core::run::StopMode;
 use loop_core::spec::ProtocolSpec;
-use loop_core::policy::is_forbidden;
 use loop_core::types::{PicoUsd, StopClass, Tier, Totals};
 use loop_core::{Run, StopReason};
 use loop_domain::Domain;
@@ -366,10 +366,12 @@ impl Chat {
             "/limits" => note(&self.limits),
             "/tools" => self.tools(),
             "/model" => note(self.model()),
-            changed if let Some(model) = changed.strip_prefix("/model ") => match self.change_model(model.trim()) {
-                Ok(()) => note(format!("{}, from the next turn on", self.model())),
-                Err(failure) => note(format!("{}; the model stays", failure.line())),
-            },
+            changed if let Some(model) = changed.strip_prefix("/model ") => {
+                match self.change_model(model.trim()) {
+                    Ok(()) => note(format!("{}, from the next turn on", self.model())),
+                    Err(failure) => note(format!("{}; the model stays", failure.line())),
+                }
+            }
             other => note(format!("unknown command `{other}`; /help lists the commands")),
         }
         Ok(LineAction::Nothing)
@@ -499,7 +501,10 @@ impl Chat {
             return Err(Failure::new("the chat is recorded, with one model"));
         }
         let mut arguments = self.arguments.clone();
-        arguments.settings.models.retain(|text| tiered::model(text).is_ok_and(|(tier, _)| tier != Tier::Base));
+        arguments
+            .settings
+            .models
+            .retain(|text| tiered::model(text).is_ok_and(|(tier, _)| tier != Tier::Base));
         arguments.settings.models.push(model.to_owned());
         let domain = loaded(&arguments, None, &self.cwd)?;
         let answered = self.lines.is_answered();
