@@ -129,8 +129,8 @@ pub mod spec {
 
 /// A run under way: how it is requested, driven, stopped and judged.
 pub mod run {
+    pub use crate::drive::callee::RunAsTool;
     pub use crate::drive::check::Validator;
-    pub use crate::drive::child::RunAsTool;
     pub use crate::drive::expire::{expire, note_alone};
     pub use crate::drive::handle::{Driven, Handle, Remote, Waiting};
     pub use crate::drive::request::{Attached, EndedRun, RunRequest};

@@ -115,7 +115,7 @@ pub enum EventKind {
         /// The result.
         observation: Arc<Observation>,
     },
-    /// A run that was called as a tool waits for people, and its driver left it. Whoever resumes the caller continues it.
+    /// A run that was called as a tool waits for people, and its driver left it. It continues when the caller is resumed.
     RunWaits {
         /// The action's key.
         key: CommandKey,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::agent::Agent;
 use crate::agent::calling::begin_with;
-use crate::drive::child::RunAsTool;
+use crate::drive::callee::RunAsTool;
 
 impl<Output> Agent<Output> {
     /// The agent as a tool of another one, with one parameter, `task`: what it is to do. Each call is a run of its own, within

@@ -1,23 +1,20 @@
-//! Runs that are called as tools: begun within a lease, taken up after a crash, and told as a result.
+//! Runs that are called as tools: begun within a lease, continued after a crash, and reported as a result.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use loop_core::run::{CalledBy, PersonRequest, Phase, RunTool, StopMode};
-use loop_core::spec::GateSettings;
-use loop_core::types::{
-    Arguments, ChildUse, CommandKey, Effect, EvidenceId, Lease, Observation, RunId, Status, StopClass, Taint,
-    TraceParent,
-};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use loop_core::run::{PersonRequest, Phase, StopMode};
+use loop_core::types::{ChildUse, Effect, EvidenceId, Observation, RunId, Status, StopClass, Taint, Totals};
 use loop_core::{EventKind, Outcome, Run, RunSpec, WorkItem};
 use loop_journal::{JournalError, replay};
 use loop_llm::Message;
-use loop_tools::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
+use loop_tools::{ToolDeclaration, ToolResult};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::drive::callee::{Callee, ChildCall, RunAsTool};
 use crate::drive::driver::{Ended, Opening, Pace};
 use crate::drive::model::Settled;
 use crate::drive::parts::Parts;
@@ -30,22 +27,10 @@ const BUSY: Duration = Duration::from_millis(200);
 /// What a call asks a run to work on: its item, and the messages before it.
 type ItemOf = dyn Fn(&Value) -> Result<(WorkItem, Vec<Message>), String> + Send + Sync;
 
-/// A loop as a tool of another loop: each call is a run of its own.
-///
-/// A call may use what is left to its caller and no more than the loop's own limits; that lease is taken before the run
-/// starts, and what is not used returns. Taint flows down with the call and up with the result, the caller's policy holds
-/// below, and both runs are in the caller's journal. A registry takes it as any tool.
-#[derive(Clone)]
-pub struct RunAsTool {
-    declaration: ToolDeclaration,
+/// A loop that calls are made to.
+struct Called {
     runner: Runner,
-    item: Arc<ItemOf>,
-}
-
-impl fmt::Debug for RunAsTool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunAsTool").field("name", &self.declaration.name).finish_non_exhaustive()
-    }
+    item: Box<ItemOf>,
 }
 
 impl RunAsTool {
@@ -68,37 +53,8 @@ impl RunAsTool {
     ) -> Self {
         let mut declaration = declaration.effect(Effect::Read).attempts(1);
         declaration.policy.lease = Some(runner.spec().limits.lease());
-        Self { declaration, runner, item: Arc::new(item) }
+        Self { declaration, callee: Arc::new(Called { runner, item: Box::new(item) }) }
     }
-}
-
-#[async_trait]
-impl Tool for RunAsTool {
-    fn spec(&self) -> &ToolDeclaration {
-        &self.declaration
-    }
-
-    async fn call(&self, _: Value, _: &ToolContext, _: &Credentials) -> ToolResult {
-        let ToolDeclaration { name, title, .. } = &self.declaration;
-        ToolResult::failed(&**name, title, "it is a run of its own, and no loop made this call")
-    }
-}
-
-/// A call of a run that is ready to be made.
-pub(crate) struct ChildCall {
-    key: CommandKey,
-    attempt: u32,
-    parameters: Arguments,
-    lease: Lease,
-    by: CalledBy,
-    /// The idempotency key, under which the journal has the run.
-    request_key: Arc<str>,
-    evidence: Option<EvidenceId>,
-    /// The work item that the caller works on.
-    item: WorkItem,
-    gate: GateSettings,
-    markdown_chars: usize,
-    span: Option<TraceParent>,
 }
 
 /// How far a run below came.
@@ -108,60 +64,47 @@ enum Came {
     Waits(Outcome, Taint, Vec<PersonRequest>),
 }
 
-impl ChildCall {
-    pub(crate) fn of(run: &Run, command: &RunTool, lease: Lease, span: Option<TraceParent>) -> Self {
-        let action = run.actions().iter().find(|action| action.key == command.key);
-        let spec = run.spec();
-        Self {
-            key: command.key,
-            attempt: command.attempt,
-            parameters: command.parameters.clone(),
-            lease,
-            by: run.calling(command.key),
-            request_key: run.idempotency_key(&command.key),
-            evidence: action.and_then(|action| action.evidence),
-            item: run.started().item.clone(),
-            gate: spec.gate.clone(),
-            markdown_chars: spec.limits.markdown_chars as usize,
-            span,
-        }
-    }
-
-    /// Makes the call and says how it ended. `cancel` stops the run at once, and `stopping` at its next gate.
-    pub(crate) async fn run(
-        self,
-        tool: RunAsTool,
+impl Callee for Called {
+    fn called(
+        self: Arc<Self>,
+        declaration: ToolDeclaration,
+        call: ChildCall,
         caller: Arc<Parts>,
-        cancel: CancellationToken,
-        stopping: CancellationToken,
-    ) -> Settled {
-        let (key, attempt, cap) = (self.key, self.attempt, self.markdown_chars);
-        let ToolDeclaration { name, title, .. } = &tool.declaration;
-        let (result, child) = match self.came(&tool, &caller, &cancel, &stopping).await {
-            Ok(Came::Waits(outcome, taint, asks)) => {
-                let used = Box::new(used(&outcome, taint));
-                return Settled { asks, ..Settled::of(EventKind::RunWaits { key, attempt, used }) };
-            }
-            Ok(Came::Ended(outcome, taint)) => (self.told(name, title, &outcome), used(&outcome, taint)),
-            Err(why) => (told_failure(name, title, &why), ChildUse::default()),
-        };
-        let (result, status) = result;
-        let observed = caller.registry.observe(result, cap);
-        let status = status.unwrap_or(observed.status);
-        let observation = Observation { status, child: Some(Box::new(child)), ..observed };
-        Settled::of(EventKind::ToolFinished { key, attempt, observation: observation.into() })
+        (cancel, stopping): (CancellationToken, CancellationToken),
+    ) -> BoxFuture<'static, Settled> {
+        async move {
+            let (key, attempt, cap) = (call.key, call.attempt, call.markdown_chars);
+            let ToolDeclaration { name, title, .. } = &declaration;
+            let ((result, status), child) = match call.came(&self, &caller, &cancel, &stopping).await {
+                Ok(Came::Waits(outcome, taint, asks)) => {
+                    let used = Box::new(used(&outcome, taint));
+                    return Settled { asks, ..Settled::of(EventKind::RunWaits { key, attempt, used }) };
+                }
+                Ok(Came::Ended(outcome, taint)) => {
+                    (call.result(name, title, &outcome), used(&outcome, taint))
+                }
+                Err(why) => (failed(name, title, &why), why.used()),
+            };
+            let observed = caller.registry.observe(result, cap);
+            let status = status.unwrap_or(observed.status);
+            let observation = Observation { status, child: Some(Box::new(child)), ..observed };
+            Settled::of(EventKind::ToolFinished { key, attempt, observation: observation.into() })
+        }
+        .boxed()
     }
+}
 
+impl ChildCall {
     async fn came(
         &self,
-        tool: &RunAsTool,
+        called: &Called,
         caller: &Parts,
         cancel: &CancellationToken,
         stopping: &CancellationToken,
     ) -> Result<Came, Why> {
         let arguments = self.parameters.value().map_err(|error| Why::Arguments(error.to_string()))?;
-        let (item, history) = (tool.item)(arguments).map_err(Why::Arguments)?;
-        let runner = self.runner(&tool.runner, caller);
+        let (item, history) = (called.item)(arguments).map_err(Why::Arguments)?;
+        let runner = self.runner(&called.runner, caller);
         let item = WorkItem {
             scope: self.item.scope.clone(),
             caller: self.item.caller.clone(),
@@ -210,33 +153,29 @@ impl ChildCall {
     }
 
     /// The run of the call: a new one, or the one that an earlier driver of the caller began.
-    async fn open(
-        &self,
-        runner: &Runner,
-        item: WorkItem,
-        history: Vec<Message>,
-    ) -> Result<Opened, StartError> {
+    async fn open(&self, runner: &Runner, item: WorkItem, history: Vec<Message>) -> Result<Opened, Why> {
         loop {
             let key = Some(Arc::clone(&self.request_key));
             let run = match runner.open_keyed(item.clone(), history.clone(), key, None).await {
                 Ok(opening) => return Ok(Opened::Here(Box::new(opening))),
                 Err(StartError::Journal(JournalError::KeyTaken { run, .. })) => run,
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             };
-            let state = replay(&run, &runner.journal().read(&run).await?)?;
+            let read = runner.journal().read(&run).await.map_err(StartError::from)?;
+            let state = replay(&run, &read).map_err(StartError::from)?;
             if let Phase::Done { outcome } = state.phase() {
                 return Ok(Opened::Ended(outcome.clone(), state.taint()));
             }
             match runner.reopen_with(&run, runner.parts().take_said(&run)).await {
                 Ok(opening) => return Ok(Opened::Here(Box::new(opening))),
                 Err(StartError::Journal(JournalError::Busy { .. })) => tokio::time::sleep(BUSY).await,
-                Err(error) => return Err(error),
+                Err(error) => return Err(Why::Resume(error, Box::new(used_by(&state)))),
             }
         }
     }
 
     /// The result of a run that ended, and its status where that does not follow from the result.
-    fn told(&self, name: &Arc<str>, title: &str, outcome: &Outcome) -> (ToolResult, Option<Status>) {
+    fn result(&self, name: &Arc<str>, title: &str, outcome: &Outcome) -> (ToolResult, Option<Status>) {
         let reason = outcome.stop.reason();
         let (text, data) = match (&outcome.output, &outcome.answer) {
             (Some(output), _) => (output.value.to_string(), json!(&*output.value)),
@@ -281,6 +220,18 @@ enum Why {
     Arguments(String),
     #[error("it could not begin: {0}")]
     Start(#[from] StartError),
+    /// It was begun before, and used this.
+    #[error("it could not be resumed: {0}")]
+    Resume(StartError, Box<ChildUse>),
+}
+
+impl Why {
+    fn used(self) -> ChildUse {
+        match self {
+            Self::Arguments(_) | Self::Start(_) => ChildUse::default(),
+            Self::Resume(_, used) => *used,
+        }
+    }
 }
 
 /// The run of a call.
@@ -289,24 +240,31 @@ enum Opened {
     Ended(Box<Outcome>, Taint),
 }
 
-fn told_failure(name: &Arc<str>, title: &str, why: &Why) -> (ToolResult, Option<Status>) {
+fn failed(name: &Arc<str>, title: &str, why: &Why) -> (ToolResult, Option<Status>) {
     let result = match why {
         Why::Arguments(message) => ToolResult::invalid_input(&**name, title, message),
-        Why::Start(_) => ToolResult::failed(&**name, title, why),
+        Why::Start(_) | Why::Resume(..) => ToolResult::failed(&**name, title, why),
     };
     (result, None)
 }
 
 fn used(outcome: &Outcome, taint: Taint) -> ChildUse {
-    let totals = &outcome.totals;
+    ChildUse { undone: outcome.stop.leaves_undone(), taint, ..sum(&outcome.run, &outcome.totals) }
+}
+
+/// What a run has used that cannot continue.
+fn used_by(run: &Run) -> ChildUse {
+    ChildUse { undone: true, taint: run.taint(), ..sum(run.id(), run.totals()) }
+}
+
+fn sum(run: &RunId, totals: &Totals) -> ChildUse {
     ChildUse {
-        run: Some(outcome.run.clone()),
+        run: Some(run.clone()),
         usage: totals.usage,
         cost: totals.cost,
         model_calls: totals.model_calls,
         tool_calls: totals.tool_calls,
-        undone: outcome.stop.leaves_undone(),
-        taint,
+        ..ChildUse::default()
     }
 }
 
@@ -357,8 +315,8 @@ mod tests {
 
     #[test]
     fn a_citation_below_does_not_cite_the_caller_s_evidence() {
-        let told = |text| below(text, EvidenceId(3));
-        assert_eq!(told("Full [E1], [E2, E10]. [E] [Ex] [E1"), "Full (E3.1), (E3.2, E3.10). [E] [Ex] [E1");
-        assert_eq!(told(&"[E".repeat(3)), "[E[E[E");
+        let renamed = |text| below(text, EvidenceId(3));
+        assert_eq!(renamed("Full [E1], [E2, E10]. [E] [Ex] [E1"), "Full (E3.1), (E3.2, E3.10). [E] [Ex] [E1");
+        assert_eq!(renamed(&"[E".repeat(3)), "[E[E[E");
     }
 }

@@ -43,8 +43,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::drive::callee::{ChildCall, RunAsTool};
 use crate::drive::check::CheckWork;
-use crate::drive::child::{ChildCall, RunAsTool};
 use crate::drive::controls::{self, EarlyAnswers};
 use crate::drive::conversation::{self, Conversation};
 use crate::drive::driver::opening::Clock;
@@ -609,7 +609,7 @@ impl Driver {
         self.in_flight.insert((key, attempt), begun);
         let span = self.spans.of_call(self.run.id(), key, attempt);
         let call = ChildCall::of(&self.run, command, lease, span);
-        let call = call.run(tool, Arc::clone(&self.parts), token, at_gate);
+        let call = tool.run(call, Arc::clone(&self.parts), token, at_gate);
         self.tasks.push(call.map(move |settled| Settled { dispatch, ..settled }).boxed());
     }
 

@@ -1,6 +1,7 @@
 //! Runs are driven: commands are carried out, and their results are journaled as events.
 
 pub mod again;
+pub(crate) mod callee;
 pub(crate) mod check;
 pub(crate) mod child;
 pub(crate) mod controls;
