@@ -1,10 +1,13 @@
 //! The short way to a loop: an agent that converses, or one that ends with a value of a type.
 
+mod approval;
 mod builder;
 mod calling;
 mod error;
 mod function;
 mod live;
+#[cfg(all(feature = "mcp", unix))]
+mod mcp;
 mod model;
 mod output;
 mod request;
@@ -17,12 +20,17 @@ use futures::{Stream, StreamExt};
 use loop_llm::Message;
 use serde::de::DeserializeOwned;
 
+use crate::agent::approval::Approver;
 use crate::drive::runner::Runner;
 
 pub use builder::{AgentBuilder, BuildError, ToCostLimit};
 pub use error::{AgentError, Meta};
-pub use function::{ToolFunction, ToolReturn, exec, read, send, write, write_idempotent, write_keyed};
-pub use live::{AgentHandle, AgentStream};
+pub use function::{
+    Borrowing, ToolFunction, ToolReturn, exec, read, send, write, write_idempotent, write_keyed,
+};
+pub use live::{AgentEvent, AgentHandle, AgentStream};
+#[cfg(all(feature = "mcp", unix))]
+pub use mcp::McpServer;
 pub use model::{AgentModel, NamedModel};
 pub use output::{OutputTool, Plain, Reflected};
 pub use request::AgentRequest;
@@ -54,6 +62,7 @@ pub enum Text {}
 /// ```
 pub struct Agent<Output = Text> {
     runner: Runner,
+    approver: Option<Approver>,
     output: PhantomData<fn() -> Output>,
 }
 
@@ -76,10 +85,6 @@ pub struct Extracted<Output> {
 }
 
 impl<Output> Agent<Output> {
-    fn over(runner: Runner) -> Self {
-        Self { runner, output: PhantomData }
-    }
-
     /// The loop behind it: handles, observers, the journal.
     pub fn runner(&self) -> &Runner {
         &self.runner
@@ -136,7 +141,7 @@ impl<Output: AgentOutput> Agent<Output> {
     /// # }
     /// ```
     pub fn prompt(&self, text: impl Into<Arc<str>>) -> AgentRequest<Vec<Message>, Output> {
-        AgentRequest::new(self.runner.clone(), vec![Message::user(text)])
+        AgentRequest::new(self.runner.clone(), self.approver.clone(), vec![Message::user(text)])
     }
 
     /// A request that answers the last message of `history`. Everything that is said and done is appended to it, whatever
@@ -156,7 +161,7 @@ impl<Output: AgentOutput> Agent<Output> {
     /// # }
     /// ```
     pub fn chat<'h>(&self, history: &'h mut Vec<Message>) -> AgentRequest<&'h mut Vec<Message>, Output> {
-        AgentRequest::new(self.runner.clone(), history)
+        AgentRequest::new(self.runner.clone(), self.approver.clone(), history)
     }
 
     /// Answers a stream of conversations, at most `concurrency` at a time, each to its own end. Yields each one's place,
@@ -219,7 +224,7 @@ impl<Output: DeserializeOwned + 'static> AgentOutput for Output {
 
 impl<Output> Clone for Agent<Output> {
     fn clone(&self) -> Self {
-        Self::over(self.runner.clone())
+        Self { runner: self.runner.clone(), approver: self.approver.clone(), output: PhantomData }
     }
 }
 

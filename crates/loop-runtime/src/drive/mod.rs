@@ -18,6 +18,7 @@ pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod runner;
 pub mod save;
+mod scripts;
 pub(crate) mod start_error;
 pub(crate) mod stream;
 pub(crate) mod sub_call;

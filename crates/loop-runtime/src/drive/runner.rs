@@ -374,6 +374,7 @@ impl Runner {
         let (recorded, writer) = self.parts.journal.resume(run).await?;
         let (mut state, by) = loop_journal::versions::taken_over(run, &recorded, &self.parts.program)?;
         self.parts.check_unchanged(state.started(), Some(&recorded.manifest))?;
+        self.parts.models.resumes(run.as_str(), &recorded.entries);
         let before = Before::of(&state);
         // Wall time that went backwards must not take the run's time back.
         let base = recorded.now().max(state.now());
