@@ -28,7 +28,6 @@ use crate::file::File;
 use crate::mcp::Servers;
 use crate::models::{self, Built};
 use crate::report::{self, DomainReport};
-use crate::scripts::Scripts;
 use crate::tools::ToolSecrets;
 use crate::user::UserModel;
 use crate::{hooks, item, parts, protocol, remote, spec, tools};
@@ -108,7 +107,6 @@ pub struct Domain {
     unset: Vec<DomainError>,
     unset_to_save: Vec<DomainError>,
     hooks: Hooks,
-    scripts: Scripts,
     recorder: Option<Recorder>,
     secrets: Secrets,
     model_urls: Vec<(String, String)>,
@@ -158,8 +156,7 @@ impl Domain {
         own.extend(&Secrets::of(of_tools.map(String::as_str)));
         let hooks = hooks::hooks(&file)?;
         own.extend(&Secrets::of(hooks.secrets.iter().map(String::as_str)));
-        let Built { models, found, scripts, recorder } =
-            models::models(&file, options.record.as_deref(), &own)?;
+        let Built { models, found, recorder } = models::models(&file, options.record.as_deref(), &own)?;
         let prompts = parts::prompts(&file)?;
         let save = save?;
         let budgets = spec::budgets(&file, &spec)?;
@@ -191,7 +188,6 @@ impl Domain {
             unset,
             unset_to_save,
             hooks: hooks.hooks,
-            scripts,
             recorder,
             secrets: found.secrets,
             model_urls: found.urls,
@@ -254,12 +250,10 @@ impl Domain {
         self.recorder.as_ref().map(Recorder::finish).transpose()
     }
 
-    /// Lets scripted models continue behind the replies that the entries of a run hold, for a program that resumes it.
-    ///
-    /// Each reply is used once, in whichever process receives it. A reply that a process received but did not journal
-    /// before it ended is given again.
+    /// Lets scripted models continue behind the replies that these entries hold, of runs before the one that is driven: its
+    /// own are left out by the runner that resumes it.
     pub fn goes_on_behind(&self, entries: &[Entry]) {
-        self.scripts.pass_over(entries);
+        self.models.resumes("", entries);
     }
 
     /// Whether all is there that a run needs from the environment, and the saving of its outcome where it `saves`.

@@ -77,7 +77,6 @@ mod report;
 pub mod review;
 pub mod scaffold;
 mod schema;
-mod scripts;
 mod secret;
 mod selection;
 mod server;

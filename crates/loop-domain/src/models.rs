@@ -14,7 +14,6 @@ use crate::error::DomainError;
 use crate::file::File;
 use crate::parts::one_line;
 use crate::remote::{self, LOCAL, Servers};
-use crate::scripts::Scripts;
 use crate::secret;
 
 /// The models of a domain.
@@ -22,8 +21,6 @@ pub(crate) struct Built {
     pub(crate) models: Models,
     /// What their making returned to light.
     pub(crate) found: Found,
-    /// Those of them that reply from a list.
-    pub(crate) scripts: Scripts,
     /// What writes their exchanges down, where that is wanted.
     pub(crate) recorder: Option<Recorder>,
 }
@@ -37,8 +34,6 @@ pub(crate) struct Found {
     pub(crate) secrets: Secrets,
     /// Where they are: the name of the tier, and the base URL, which may hold a credential.
     pub(crate) urls: Vec<(String, String)>,
-    /// Those of them that reply from a list.
-    scripts: Scripts,
 }
 
 /// One model, before anything is wrapped around it.
@@ -76,8 +71,7 @@ pub(crate) fn models(file: &File, record: Option<&Path>, own: &Secrets) -> Resul
     let base = wrap(base);
     let mut or_base = |bare: Option<Bare<'_>>| bare.map_or_else(|| Arc::clone(&base), &mut wrap);
     let (selector, escalated, fallback) = (or_base(selector), or_base(escalated), or_base(fallback));
-    let scripts = std::mem::take(&mut found.scripts);
-    Ok(Built { models: Models { selector, base, escalated, fallback }, found, scripts, recorder })
+    Ok(Built { models: Models { selector, base, escalated, fallback }, found, recorder })
 }
 
 /// The keys that the environment holds for the known providers: a tool or a model may come upon one that no tier uses.
@@ -108,7 +102,6 @@ fn bare<'a>(
 ) -> Result<Bare<'a>, DomainError> {
     check_keys(file, tier, config)?;
     let error = |key: &str, message: String| file.error(&["models", tier, key], message);
-    let mut script_of_tier = None;
     let model: Arc<dyn ChatModel> = match (config.provider.as_str(), &config.script, &config.recording) {
         ("offline", _, _) => Arc::new(Offline::new()),
         ("scripted", Some(script), _) => {
@@ -123,9 +116,7 @@ fn bare<'a>(
             let scripted = Scripted::from_json(&text).map_err(|cause| {
                 error("script", format!("{shown}: is no script: {}; correct it there", one_line(cause)))
             })?;
-            let scripted = Arc::new(scripted);
-            script_of_tier = Some(Arc::clone(&scripted));
-            scripted
+            Arc::new(scripted)
         }
         ("recorded", _, Some(recording)) => {
             let path = file.resolve(&["models", tier, "recording"], recording);
@@ -143,7 +134,6 @@ fn bare<'a>(
         }
         _ => remote::model(file, tier, config, found)?,
     };
-    found.scripts.add(tier, script_of_tier);
     Ok(Bare { tier, config, model })
 }
 

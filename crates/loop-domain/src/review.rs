@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::LoadOptions;
 use crate::error::DomainError;
-use crate::lock::LockedServer;
 use crate::mcp::Asker;
+use loop_tools::lock::LockedServer;
 
 /// The MCP servers of a domain, for a person who decides which of their tools are trusted. Nothing else of the domain is made,
 /// so that it may name tools that are not trusted yet.

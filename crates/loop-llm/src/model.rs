@@ -16,6 +16,7 @@ use crate::cap::OutputCap;
 use crate::error::LlmError;
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, Message, ModelRequest};
+use crate::scripted::RequestPurpose;
 
 pub use crate::call::{Filtered, ReplyEnd};
 pub use crate::masked::masked;
@@ -44,6 +45,10 @@ pub trait ChatModel: Send + Sync + fmt::Debug {
     fn masks(&self) -> bool {
         false
     }
+
+    /// A run is resumed, and these calls of it were answered before, in order. A model that replies from a list continues
+    /// behind those replies. A wrapper tells the inner model.
+    fn resumes(&self, _run: &str, _answered: &[RequestPurpose]) {}
 }
 
 /// The events of one call, in order.
@@ -160,6 +165,11 @@ impl ModelReply {
     /// A reply with this text that ended normally.
     pub fn text(text: impl Into<Arc<str>>, usage: Option<Usage>) -> Self {
         Self { text: text.into(), usage, ..Self::default() }
+    }
+
+    /// The reply as the stream of a model that has all of it at once.
+    pub fn into_stream(self) -> EventStream {
+        stream_of(self, Timing::default())
     }
 
     /// The reply as a turn of later requests.

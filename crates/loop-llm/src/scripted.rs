@@ -2,13 +2,15 @@
 //!
 //! A script is JSON: `{"version": 1, "replies": [{"for": "main", "text": "…"}, …]}`. Replies are used in order. One with
 //! `for` waits for a call of that purpose, one without matches any call. `{{nonce}}` in a text becomes the nonce of the
-//! prompt. A reply with tool calls has `"calls": [{"name": "…", "arguments": {…}}]`. `reasoning` and `raw` are what a
+//! prompt. A run that is resumed continues at the reply behind those that its journal has, whichever process received them.
+//! A reply with tool calls has `"calls": [{"name": "…", "arguments": {…}}]`. `reasoning` and `raw` are what a
 //! provider expects back.
 
 mod reply;
 mod requested;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -32,9 +34,28 @@ const VERSION: u32 = 1;
 /// A model that replies from a list.
 #[derive(Debug)]
 pub struct Scripted {
-    replies: Mutex<Vec<ScriptedReply>>,
+    list: Mutex<List>,
     requested: Mutex<Requests>,
     timing: Timing,
+}
+
+/// The replies by their place in the script.
+#[derive(Debug, Default)]
+struct List {
+    left: BTreeMap<usize, ScriptedReply>,
+    /// Those that were given, with the run and the purpose of the call.
+    given: Vec<(Arc<str>, RequestPurpose, usize, ScriptedReply)>,
+}
+
+impl List {
+    /// The next reply to a call of this purpose, which `run` makes.
+    fn take(&mut self, run: Arc<str>, purpose: RequestPurpose) -> Option<ScriptedReply> {
+        let fits = |reply: &ScriptedReply| reply.purpose.is_none_or(|wanted| wanted == purpose);
+        let at = *self.left.iter().find(|(_, reply)| fits(reply))?.0;
+        let reply = self.left.remove(&at)?;
+        self.given.push((run, purpose, at, reply.clone()));
+        Some(reply)
+    }
 }
 
 /// What a call is for.
@@ -106,7 +127,8 @@ impl Scripted {
     pub fn new(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
         let mut replies: Vec<_> = replies.into_iter().collect();
         reply::number(&mut replies);
-        Self { replies: Mutex::new(replies), requested: Mutex::default(), timing: Timing::default() }
+        let list = List { left: replies.into_iter().enumerate().collect(), given: Vec::new() };
+        Self { list: Mutex::new(list), requested: Mutex::default(), timing: Timing::default() }
     }
 
     /// A model with these texts, in order, for calls of any purpose.
@@ -140,27 +162,40 @@ impl Scripted {
 
     /// The number of replies that are left.
     pub fn left(&self) -> usize {
-        self.replies.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.list().left.len()
     }
 
-    /// Skips the next reply to a call of this purpose, for a run that received it in another process and is resumed.
-    pub fn pass_over(&self, purpose: RequestPurpose) {
-        self.take(purpose);
-    }
-
-    fn take(&self, purpose: RequestPurpose) -> Option<ScriptedReply> {
-        let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = replies.iter().position(|reply| reply.purpose.is_none_or(|wanted| wanted == purpose))?;
-        Some(replies.remove(at))
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
 impl ChatModel for Scripted {
+    /// Skips what the run received from another process, and takes back what was given to it and is not journaled.
+    fn resumes(&self, run: &str, answered: &[RequestPurpose]) {
+        let (mut list, mut open) = (self.list(), answered.to_vec());
+        for (of, purpose, at, reply) in std::mem::take(&mut list.given) {
+            let journaled = open.iter().position(|of| *of == purpose);
+            match journaled {
+                _ if *of != *run => list.given.push((of, purpose, at, reply)),
+                Some(journaled) => {
+                    open.remove(journaled);
+                    list.given.push((of, purpose, at, reply));
+                }
+                None => drop(list.left.insert(at, reply)),
+            }
+        }
+        for purpose in open {
+            list.take(run.into(), purpose);
+        }
+    }
+
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         self.requested.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         let purpose = RequestPurpose::of(request);
-        let Some(scripted) = self.take(purpose) else {
+        let taken = self.list().take(Arc::clone(&request.meta.run), purpose);
+        let Some(scripted) = taken else {
             let message = format!("the script has no reply left for a {purpose:?} call").to_lowercase();
             return Err(LlmError::unsendable(FailureKind::ScriptExhausted, message));
         };

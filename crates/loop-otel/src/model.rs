@@ -65,6 +65,10 @@ impl ChatModel for TimedModel {
         self.inner.masks()
     }
 
+    fn resumes(&self, run: &str, answered: &[RequestPurpose]) {
+        self.inner.resumes(run, answered);
+    }
+
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let is_inner = matches!(request.meta.purpose, Some(RequestPurpose::Filter | RequestPurpose::Opinion));
         let mut watch = Watch::new(&self.shared, is_inner, request);

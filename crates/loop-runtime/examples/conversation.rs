@@ -6,7 +6,7 @@ use std::error::Error;
 use std::io::{Write, stdout};
 
 use futures::StreamExt;
-use loop_runtime::{Agent, Message, models::Scripted, observe::RunEvent};
+use loop_runtime::{Agent, Message, agent::AgentEvent, models::Scripted};
 
 /// Asks twice, and writes both answers and the length of the history.
 pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
@@ -18,13 +18,13 @@ pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     writeln!(out, "{}", answer.text)?;
 
     history.push(Message::user("How many people live there?"));
-    let mut stream = agent.chat(&mut history).stream().await?;
-    while let Some(event) = stream.next().await {
-        if let RunEvent::Text { text, .. } = event {
+    let mut run = agent.chat(&mut history).events().await?;
+    while let Some(event) = run.next().await {
+        if let AgentEvent::Text { text, .. } = event {
             write!(out, "{text}")?;
         }
     }
-    let answer = stream.answer().await?;
+    let answer = run.answer().await?;
     writeln!(out, "\n{} pass, {} messages", answer.meta.totals.passes, history.len())?;
     Ok(())
 }

@@ -105,7 +105,7 @@ fn load(options: &Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
         let agent = agent.clone();
         async move {
             let mut messages = vec![Message::user(QUESTION)];
-            let mut stream = agent.chat(&mut messages).stream().await.map_err(|error| error.to_string())?;
+            let mut stream = agent.chat(&mut messages).events().await.map_err(|error| error.to_string())?;
             while stream.next().await.is_some() {}
             match stream.finish().await.outcome.stop.reason() {
                 StopReason::Completed => Ok(()),

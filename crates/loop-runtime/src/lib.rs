@@ -24,9 +24,9 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`agent`] | the builder of an agent, its requests, streams and handles, how it ended |
-//! | [`tools`] | declarations, effects, the registry, what a tool returns |
-//! | [`models`] | models by name or of your own, their price and window |
-//! | [`spec`] | what a run is bound to: sections, the gate, repeats, prompts |
+//! | [`tools`] | declarations, effects, policy, the trait of a tool of your own, MCP servers (feature `mcp`) |
+//! | [`models`] | models by name, the trait of one of your own, requests and replies, price and window |
+//! | [`spec`] | what a run is bound to: sections, the gate, taint, repeats, prompts |
 //! | [`run`] | a run under way: requests, handles, streams, stopping, verdicts |
 //! | [`people`] | what people are asked, and their answers |
 //! | [`journal`] | where runs are journaled and from where they are resumed and replayed |
@@ -102,7 +102,15 @@ pub mod tools {
     pub use loop_core::spec::ToolPolicy;
     pub use loop_core::types::Effect;
     pub use loop_prompts::markdown_of;
-    pub use loop_tools::{Registry, ToolContext, ToolDeclaration, ToolResult, connects_to, files};
+    pub use loop_tools::{
+        Credentials, Failure, Registry, RegistryBuilder, Tool, ToolContext, ToolDeclaration, ToolResult,
+        async_trait, connects_to, files,
+    };
+    #[cfg(all(feature = "mcp", unix))]
+    pub use {
+        crate::agent::McpServer,
+        loop_tools::connectors::{McpHttp, McpProgram, McpSettings, McpTransport},
+    };
 }
 
 /// The models of a loop: by name or of your own, over HTTP or without a network, with what is known of them.
@@ -110,19 +118,26 @@ pub mod models {
     pub use crate::agent::{AgentModel, NamedModel};
     pub use crate::drive::model::Models;
     pub use crate::drive::priced::Priced;
+    pub use loop_core::reply::FinishReason;
     pub use loop_core::spec::ModelSpec;
-    pub use loop_core::types::Price;
-    pub use loop_llm::request::Author;
+    pub use loop_core::types::{Arguments, FailureKind, Price, ToolCall, Usage};
+    pub use loop_llm::request::{AssistantTurn, Author};
     pub use loop_llm::scripted::ScriptedReply;
-    pub use loop_llm::{ChatModel, HttpModel, Profile, Scripted};
+    pub use loop_llm::{
+        ChatModel, ErrorPhase, EventStream, HttpModel, LlmError, ModelEvent, ModelReply, ModelRequest,
+        Profile, Scripted, ToolDefinition, ToolOutput,
+    };
     #[cfg(feature = "offline")]
     pub use loop_mock::offline::{NotSelected, Offline, not_selected};
+    pub use loop_tools::async_trait;
 }
 
 /// What a run is bound to: its spec, limits, sections, gate and prompts.
 pub mod spec {
     pub use loop_core::RunSpec;
-    pub use loop_core::spec::{CostLimit, ErrorStyle, Execution, GateSettings, Limits, Repeats, SectionSpec};
+    pub use loop_core::spec::{
+        CostLimit, ErrorStyle, Execution, GateSettings, Limits, Repeats, SectionSpec, TaintRule,
+    };
     pub use loop_core::types::PicoUsd;
     pub use loop_prompts::Prompts;
 }

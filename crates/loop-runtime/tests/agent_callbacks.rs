@@ -14,7 +14,7 @@ use loop_llm::Scripted;
 use loop_llm::scripted::ScriptedReply;
 use loop_runtime::{
     Agent,
-    agent::{AgentBuilder, AgentError, OutputTool, Reflected},
+    agent::{AgentBuilder, AgentError, AgentEvent, OutputTool, Reflected},
     journal::{Journal, MemoryJournal},
     observe::{Observer, RunEvent, Step, steps},
     spec::Limits,
@@ -184,10 +184,10 @@ async fn a_retry_that_a_person_approved_is_counted() {
     );
     let agent = agent.build().unwrap();
     let mut messages = ask("Go");
-    let mut run = agent.chat(&mut messages).stream().await.unwrap();
+    let mut run = agent.chat(&mut messages).events().await.unwrap();
     let remote = run.remote();
     while let Some(event) = run.next().await {
-        let RunEvent::Recorded(entry) = event else { continue };
+        let AgentEvent::Run(RunEvent::Recorded(entry)) = event else { continue };
         for note in &entry.notes {
             if let Note::ActionJudged(action) = note
                 && matches!(action.verdict, Verdict::NeedsPerson { .. })

@@ -94,7 +94,7 @@ async fn find_bob_and_update_his_company() {
         .build()
         .unwrap();
     let mut messages = ask("Find Bob and update his company to EPAM");
-    let (run, depth) = recurse(agent.chat(&mut messages).stream().await.unwrap()).await;
+    let (run, depth) = recurse(agent.chat(&mut messages).events().await.unwrap()).await;
     let answer = run.answer().await.unwrap();
     assert_eq!((&*answer.text, depth), ("Updated Bob's company to EPAM", 4));
     assert_eq!(shape(&messages), "UCTCTCTA");

@@ -167,7 +167,7 @@ async fn the_limit_of_messages_may_count_a_turn_alone() {
     let mut messages = Vec::new();
     for _ in 0..3 {
         messages.push(Message::user("Go"));
-        let meta = runner.chat(&mut messages).stream().await.unwrap().finish().await;
+        let meta = runner.chat(&mut messages).events().await.unwrap().finish().await;
         assert_eq!(meta.reason(), StopReason::Completed);
     }
     assert_eq!(shape(&messages), "UCTA".repeat(3));

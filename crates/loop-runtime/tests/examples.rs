@@ -1,6 +1,9 @@
 //! The examples print what they promise, and the two guides quote what compiles and say what the code says.
 
 #[allow(dead_code)]
+#[path = "../examples/coming_from.rs"]
+mod coming_from;
+#[allow(dead_code)]
 #[path = "../examples/conversation.rs"]
 mod conversation;
 #[allow(dead_code)]
@@ -15,6 +18,19 @@ mod find_and_update;
 #[allow(dead_code)]
 #[path = "../examples/find_user.rs"]
 mod find_user;
+#[cfg(all(feature = "mcp", unix))]
+#[allow(dead_code)]
+#[path = "../examples/mcp.rs"]
+mod mcp;
+#[allow(dead_code)]
+#[path = "../examples/own_model.rs"]
+mod own_model;
+#[allow(dead_code)]
+#[path = "../examples/own_tool.rs"]
+mod own_tool;
+#[allow(dead_code)]
+#[path = "../examples/policy.rs"]
+mod policy;
 #[allow(dead_code)]
 #[path = "../examples/reflected_report.rs"]
 mod reflected_report;
@@ -36,6 +52,45 @@ Graz has about 300,000 people.
 1 pass, 4 messages
 ";
     assert_eq!(shown!(conversation), expected);
+}
+
+#[tokio::test]
+async fn a_model_and_tools_of_ones_own_need_this_crate_alone() {
+    assert_eq!(shown!(own_model), "kalo papagalos, kalo papagalos!\n2 model calls, completed\n");
+    let expected = "There were 7 nuts, so I ordered some.\norder: 1 call\nstock: 1 call\n";
+    assert_eq!(shown!(own_tool), expected);
+}
+
+#[cfg(all(feature = "mcp", unix))]
+#[tokio::test]
+async fn a_server_is_trusted_as_it_was_looked_at() {
+    assert_eq!(shown!(mcp), "trusted: 1\nIt is five past two in Graz.\nE1: 14:05\n");
+}
+
+#[tokio::test]
+async fn the_program_beside_others_orders_what_is_approved() {
+    use loop_runtime::models::{Scripted, ScriptedReply};
+    let part = || serde_json::json!({"part": "nut"});
+    let script = || {
+        let calls = [ScriptedReply::call("stock", part()), ScriptedReply::call("order", part())];
+        Scripted::new(calls.into_iter().chain([ScriptedReply::text("Done.")]))
+    };
+    let keeper = coming_from::keeper(script(), |question| question == r#"order {"part":"nut"}"#).unwrap();
+    assert_eq!(&*keeper.prompt("Are there enough nuts?").await.unwrap().text, "Done.");
+    let keeper = coming_from::keeper(script(), |_| false).unwrap();
+    let error = keeper.prompt("Are there enough nuts?").await.unwrap_err();
+    assert_eq!(&*error.code(), "EFFECT_NOT_DONE");
+}
+
+#[tokio::test]
+async fn a_mail_does_not_decide_whom_an_agent_writes_to() {
+    let expected = "\
+The reply calls no tool. Also true: effect_not_done (send_mail was denied (asked for after untrusted result E2)). Effects: 1 executed, 1 denied.
+send_mail: run
+read_inbox: run
+send_mail: denied
+";
+    assert_eq!(shown!(policy), expected);
 }
 
 #[tokio::test]

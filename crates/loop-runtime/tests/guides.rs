@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex};
 use futures::StreamExt;
 use loop_runtime::{
     Agent, CostLimit, Message, StopReason, WorkItem,
-    agent::{AgentError, AgentModel, Answer, BuildError, Extracted, OutputTool},
+    agent::{AgentError, AgentEvent, AgentModel, Answer, BuildError, Extracted, OutputTool},
     journal::{Journal, MemoryJournal, replay},
     models::{HttpModel, ModelSpec, Offline, Price, Profile, Scripted, ScriptedReply},
     observe::{RunEvent, Step, steps},
     people::PersonAnswer,
     read,
-    run::{CancellationToken, Driven, EventKind, Note, Verdict},
+    run::{CancellationToken, Driven, EventKind},
     spec::{ErrorStyle, Limits, Repeats},
     tools::{Effect, ToolDeclaration, ToolPolicy, ToolResult},
 };
@@ -181,30 +181,24 @@ async fn a_change_runs_once_it_is_approved() -> Tested {
 async fn a_person_is_requested() -> Tested {
     let builder = updates(wants_an_update());
     let mut messages = vec![Message::user("Update Bob's company to EPAM")];
-    let mut requested = Vec::new();
-    let mut is_wanted = |question: String| {
-        requested.push(question);
-        true
+    let requested = Arc::new(Mutex::new(Vec::new()));
+    let asked = Arc::clone(&requested);
+    let is_wanted = move |question: String| {
+        asked.lock().unwrap().push(question);
+        std::future::ready(true)
     };
-    let agent = builder.ask_people().build()?;
-    let mut run = agent.chat(&mut messages).stream().await?;
-    while let Some(event) = run.next().await {
-        let RunEvent::Recorded(entry) = event else { continue };
-        for note in &entry.notes {
-            if let Note::ActionJudged(action) = note
-                && matches!(action.verdict, Verdict::NeedsPerson { .. })
-            {
-                let answer = match is_wanted(format!("{} {}", action.tool_name(), action.parameters)) {
-                    true => PersonAnswer::Approved,
-                    false => PersonAnswer::Denied { why: "not today".into() },
-                };
-                run.remote().answer(action.key, answer);
+    let builder = builder.on_approval(move |request| {
+        let is_wanted = is_wanted.clone();
+        async move {
+            match is_wanted(format!("{} {}", request.tool, request.parameters)).await {
+                true => PersonAnswer::Approved,
+                false => PersonAnswer::Denied { why: "not today".into() },
             }
         }
-    }
-    let meta = run.finish().await;
-    assert_eq!(meta.reason(), StopReason::Completed);
-    assert_eq!(requested, [r#"update_user {"company":"EPAM","id":42}"#]);
+    });
+    let answer = builder.build()?.chat(&mut messages).await?;
+    assert_eq!(answer.meta.reason(), StopReason::Completed);
+    assert_eq!(*requested.lock().unwrap(), [r#"update_user {"company":"EPAM","id":42}"#]);
     Ok(())
 }
 
@@ -266,19 +260,19 @@ async fn it_is_driven_in_each_way() -> Tested {
 
     let mut messages = vec![Message::user("Search user Bob")];
     let (mut text, mut last) = (String::new(), None);
-    let mut run = agent.chat(&mut messages).stream().await?;
+    let mut run = agent.chat(&mut messages).events().await?;
     while let Some(event) = run.next().await {
         match event {
-            RunEvent::Text { key, attempt, text: piece } => {
+            AgentEvent::Text { key, attempt, text: piece } => {
                 if last.replace((key, attempt)) != Some((key, attempt)) {
                     text.clear(); // another reply begins, or another try of one that broke off
                 }
                 text.push_str(&piece);
             }
-            RunEvent::Recorded(entry) => println!("{} {}", entry.seq, entry.event.kind.name()),
-            RunEvent::Part { .. } => {} // what it reasons, and the calls of tools that it is writing
-            RunEvent::Call { news, .. } => eprintln!("{news:?}"), // it waits: a retry, a rate limit, silence
-            RunEvent::Lost { .. } => {}
+            AgentEvent::Tool { tool, input, result: None } => println!("{tool} {input} …"),
+            AgentEvent::Tool { tool, result: Some(result), .. } => println!("{tool}: {result}"),
+            AgentEvent::Run(RunEvent::Call { news, .. }) => eprintln!("{news:?}"), // a retry, a rate limit, silence
+            AgentEvent::Run(_) => {}
         }
     }
     let meta = run.finish().await;
@@ -341,11 +335,12 @@ async fn a_run_whose_program_died_is_found_in_its_journal() -> Tested {
         builder.with_journal(Arc::clone(&journal)).build()
     };
     let slow = ScriptedReply { delay_ms: 60_000, ..ScriptedReply::text("Never.") };
-    let died = agent(vec![ScriptedReply::call("search_user", json!({"name": "Bob"})), slow])?;
+    let call = || ScriptedReply::call("search_user", json!({"name": "Bob"}));
+    let died = agent(vec![call(), slow])?;
     let mut requested = vec![Message::user("Hello"), Message::assistant("Hello"), Message::user("Find Bob")];
     let died = tokio::time::timeout(std::time::Duration::from_secs(1), died.chat(&mut requested)).await;
     assert!(died.is_err());
-    let agent = agent(vec![ScriptedReply::text("Here he is.")])?;
+    let agent = agent(vec![call(), ScriptedReply::text("Here he is.")])?;
     let left = journal.runs().await?;
     for line in journal.runs().await?.iter().filter(|line| line.stop.is_none() && !line.is_written) {
         let mut messages = Vec::new();
@@ -372,8 +367,7 @@ async fn a_tool_may_be_demanded() -> Tested {
 async fn a_run_that_waits_is_left_and_answered_later() -> Tested {
     // I-26, S4-37
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
-    let [call, done] = wants_an_update();
-    let builder = updates([call]);
+    let builder = updates(wants_an_update());
     let agent = builder.ask_people().with_journal(Arc::clone(&journal)).build()?;
     let runner = agent.runner().clone().leave_when_waiting();
     let item = WorkItem::message("M-1", "A change", "Update Bob's company to EPAM");
@@ -386,7 +380,7 @@ async fn a_run_that_waits_is_left_and_answered_later() -> Tested {
         }
     }
 
-    let agent = updates([done]).ask_people().with_journal(Arc::clone(&journal)).build()?;
+    let agent = updates(wants_an_update()).ask_people().with_journal(Arc::clone(&journal)).build()?;
     for line in journal.runs().await?.iter().filter(|line| line.stop.is_none()) {
         let run = replay(&line.run, &journal.read(&line.run).await?)?;
         let yes = run.requested().into_iter().map(|requested| {

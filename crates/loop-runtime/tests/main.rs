@@ -7,6 +7,7 @@ mod agent_callbacks;
 mod agent_cancel;
 mod agent_conversation;
 mod agent_growth;
+mod agent_needs;
 mod agent_output;
 mod agent_traces;
 mod agent_ways;

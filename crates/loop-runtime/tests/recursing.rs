@@ -6,7 +6,7 @@
 use futures::future::LocalBoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use loop_core::EventKind;
-use loop_runtime::observe::RunEvent;
+use loop_runtime::{agent::AgentEvent, observe::RunEvent};
 
 enum Level<'a, S> {
     Deeper(LocalBoxFuture<'a, Level<'a, S>>),
@@ -14,13 +14,13 @@ enum Level<'a, S> {
 }
 
 /// Drives a run from this depth on, until it ends or makes a further pass.
-fn descend<'a, S: Stream<Item = RunEvent> + Unpin + 'a>(
+fn descend<'a, S: Stream<Item: Into<AgentEvent>> + Unpin + 'a>(
     mut run: S,
     depth: u32,
 ) -> LocalBoxFuture<'a, Level<'a, S>> {
     async move {
         while let Some(event) = run.next().await {
-            let RunEvent::Recorded(entry) = event else { continue };
+            let AgentEvent::Run(RunEvent::Recorded(entry)) = event.into() else { continue };
             if let EventKind::CallStarted { key, .. } = &entry.event.kind
                 && key.pass > depth
             {
@@ -33,7 +33,7 @@ fn descend<'a, S: Stream<Item = RunEvent> + Unpin + 'a>(
 }
 
 /// Drives a run to its end by recursion.
-pub(crate) async fn recurse<'a, S: Stream<Item = RunEvent> + Unpin + 'a>(run: S) -> (S, u32) {
+pub(crate) async fn recurse<'a, S: Stream<Item: Into<AgentEvent>> + Unpin + 'a>(run: S) -> (S, u32) {
     let mut level = descend(run, 1);
     loop {
         match level.await {

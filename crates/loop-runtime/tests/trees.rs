@@ -11,9 +11,10 @@ use loop_llm::scripted::ScriptedReply;
 use loop_llm::{ChatModel, EventStream, LlmError, Message, ModelRequest, Scripted};
 use loop_runtime::{
     Agent, CostLimit, StopReason,
-    agent::Text,
+    agent::{AgentBuilder, Text},
     journal::{Journal, MemoryJournal},
     models::{ModelSpec, Price},
+    people::PersonAnswer,
     run::{Driven, EventKind as Kind, RunId, StopMode},
     spec::Limits,
     tools::{ToolContext, ToolDeclaration},
@@ -235,8 +236,7 @@ async fn a_run_that_cannot_begin_is_a_result_and_costs_nothing() {
 }
 
 /// An agent whose one tool needs a person, as a tool of another one.
-fn asking(leaves: bool) -> (loop_runtime::Runner, Arc<dyn Journal>) {
-    let journal = memory();
+fn asking(journal: &Arc<dyn Journal>, people: impl FnOnce(AgentBuilder<Text>) -> AgentBuilder<Text>) -> Agent<Text> {
     let model = |replies: Vec<ScriptedReply>| {
         let client: Arc<dyn ChatModel> = Arc::new(Scripted::new(replies));
         (client, ModelSpec::new("scripted", "m").with_price(PRICE))
@@ -253,17 +253,39 @@ fn asking(leaves: bool) -> (loop_runtime::Runner, Arc<dyn Journal>) {
         .unwrap();
     let above = Agent::new(model(vec![call("delegate", json!({ "task": "send it" })), text("All done.")]))
         .with_tool(below.as_tool("delegate", "Sends"))
-        .ask_people()
-        .with_journal(Arc::clone(&journal))
-        .build()
-        .unwrap();
-    let runner = above.runner().clone();
-    (if leaves { runner.leave_when_waiting() } else { runner }, journal)
+        .with_journal(Arc::clone(journal));
+    people(above).build().unwrap()
+}
+
+#[tokio::test]
+async fn the_approver_of_the_root_answers_what_runs_below_ask() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let (journal, heard) = (memory(), Arc::clone(&asked));
+    let agent = asking(&journal, |agent| {
+        agent.on_approval(move |request| {
+            heard.lock().unwrap().push((request.run.clone(), request.tool.to_string()));
+            async { PersonAnswer::Approved }
+        })
+    });
+    let answer = agent.prompt("send it").await.unwrap();
+    assert_eq!(&*answer.text, "All done.");
+    let asked = asked.lock().unwrap();
+    let [(run, tool)] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!((tool.as_str(), *run == answer.meta.run), ("send", false));
+}
+
+#[tokio::test]
+async fn a_run_below_waits_for_nobody_who_could_not_see_it() {
+    // Who answers through the handle of the root would not see what the run below asks.
+    let agent = asking(&memory(), AgentBuilder::ask_people);
+    let error = agent.prompt("send it").await.unwrap_err();
+    assert!(error.to_string().contains("left an effect of its own undone"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_run_below_that_waits_for_a_person_is_left_and_continued_with_its_caller() {
-    let (runner, journal) = asking(true);
+    let journal = memory();
+    let runner = asking(&journal, AgentBuilder::ask_people).runner().clone().leave_when_waiting();
     let request = runner.run(WorkItem::message("message", "send it", "send it")).start().await.unwrap();
     let Driven::Waiting(waiting) = request.driven().await else { panic!("nothing was asked") };
     let root = waiting.outcome.run.clone();
@@ -273,7 +295,7 @@ async fn a_run_below_that_waits_for_a_person_is_left_and_continued_with_its_call
     assert_ne!(below, root);
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     let (key, binding) = (requested.key, Some(requested.binding));
-    let yes = Kind::PersonAnswered { key, answer: loop_runtime::people::PersonAnswer::Approved, binding };
+    let yes = Kind::PersonAnswered { key, answer: PersonAnswer::Approved, binding };
     let outcome = runner.having_said([(below.clone(), vec![yes])]).resume(&root).await.unwrap();
     assert_eq!(
         (outcome.answer.as_deref(), outcome.stop.reason()),

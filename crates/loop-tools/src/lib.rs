@@ -59,6 +59,7 @@ pub mod dispatch;
 mod error;
 pub mod files;
 mod judge;
+pub mod lock;
 pub mod registry;
 pub mod result;
 pub mod results;

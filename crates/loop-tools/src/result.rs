@@ -140,6 +140,16 @@ impl ToolResult {
         Self::ok(tool, summary, text, value)
     }
 
+    /// A success whose text the model receives as it is. The registry adds the tool's name.
+    ///
+    /// ```
+    /// use loop_tools::ToolResult;
+    /// assert_eq!(ToolResult::text("15 users").markdown, "15 users");
+    /// ```
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::value("", Value::String(text.into()))
+    }
+
     /// A failure for good (S0-67).
     pub fn failed(tool: impl Into<String>, title: &str, message: impl Display) -> Self {
         Self::failure(tool, title, message, Failure::Permanent)

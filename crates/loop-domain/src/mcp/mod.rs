@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::types::Effect;
-use loop_tools::connectors::{ConnectorError, McpResourceTool, McpServer, McpTool, McpToolSpec};
+use loop_tools::connectors::{ConnectorError, McpClient, McpResourceTool, McpTool, McpToolSpec};
 use loop_tools::schema::SchemaCheck;
 use loop_tools::{Credentials, Smart, Tool};
 use serde_json::json;
@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::config::{ServerConfig, ToolConfig, UntrustedConfig};
 use crate::error::DomainError;
 use crate::file::File;
-use crate::lock::Lock;
+use crate::lock;
 use crate::review::{ServerTrust, one_line};
 use crate::similar::hint;
 use crate::smart;
@@ -39,7 +39,7 @@ pub(crate) struct Servers {
 struct Opened {
     name: String,
     config: ServerConfig,
-    server: McpServer,
+    server: McpClient,
     trust: ServerTrust,
     /// What is trusted of it.
     tools: Vec<McpToolSpec>,
@@ -76,7 +76,7 @@ impl Servers {
         if file.config.servers.names().next().is_none() {
             return Ok(servers);
         }
-        let lock = Lock::read(&file.folder)?;
+        let lock = lock::read(&file.folder)?;
         for (name, config) in file.config.servers.iter() {
             let server = settings::server(file, name, config)?;
             settings::secrets(file, name, config, secrets)?;
@@ -89,8 +89,8 @@ impl Servers {
             };
             let tools = match (trust, locked) {
                 (ServerTrust::Trusted, Some(locked)) => {
-                    lock.verify(name, &file.folder)?;
-                    locked.tools.iter().map(crate::lock::LockedTool::spec).collect()
+                    lock::verify(&lock, name, &file.folder)?;
+                    locked.tools.iter().map(loop_tools::lock::LockedTool::spec).collect()
                 }
                 _ => Vec::new(),
             };

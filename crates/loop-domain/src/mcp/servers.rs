@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use loop_core::secrets::Secrets;
 use loop_core::types::Effect;
 use loop_tools::Credentials;
-use loop_tools::connectors::{McpManifest, McpServer, McpToolSpec};
+use loop_tools::connectors::{McpClient, McpManifest, McpToolSpec};
+use loop_tools::lock::{Lock, LockedServer};
 use loop_tools::text::clean;
 use serde_json::Value;
 
@@ -14,7 +15,7 @@ use crate::LoadOptions;
 use crate::config::ServerConfig;
 use crate::error::DomainError;
 use crate::file::File;
-use crate::lock::{Lock, LockedServer, LockedTool};
+use crate::lock;
 use crate::mcp::names::{self, LeftOut, Offer, Offered};
 use crate::mcp::settings;
 use crate::review::{PartChange, ServerReview, ServerTrust, ToolChange, ToolReview, one_line, parameters};
@@ -31,7 +32,7 @@ pub(crate) struct Asker {
 /// A server with what it is given.
 struct Asked {
     name: String,
-    server: McpServer,
+    server: McpClient,
     credentials: Credentials,
     secrets: Secrets,
     /// What it should be given and is not there.
@@ -45,7 +46,7 @@ impl Asker {
             let message = "the domain has no MCP servers; add one as [servers.NAME]";
             return Err(file.error(&["servers"], message));
         }
-        let lock = Lock::read(&file.folder)?;
+        let lock = lock::read(&file.folder)?;
         let mut servers = Vec::new();
         for (name, config) in file.config.servers.iter() {
             let server = settings::server(&file, name, config)?;
@@ -98,7 +99,7 @@ impl Asker {
         for review in reviews {
             lock.servers.insert(review.server.clone(), review.entry.clone());
         }
-        lock.write(&self.file.folder)
+        lock::write(&lock, &self.file.folder)
     }
 
     fn compared(&self, asked: &Asked, config: &ServerConfig, manifest: McpManifest) -> ServerReview {
@@ -146,10 +147,7 @@ impl Asker {
             tools: reviews,
             resources: resources.collect(),
             left_out,
-            entry: LockedServer {
-                tools: tools.into_iter().map(|tool| LockedTool::of(tool, &identity)).collect(),
-                identity,
-            },
+            entry: LockedServer::of(tools, identity),
         }
     }
 

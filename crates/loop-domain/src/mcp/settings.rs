@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use loop_tools::connectors::{
-    ConnectorError, McpHttp, McpProgram, McpServer, McpSettings, McpTransport, SandboxFolders,
+    ConnectorError, McpClient, McpHttp, McpProgram, McpSettings, McpTransport, SandboxFolders,
 };
 
 use crate::command;
@@ -16,7 +16,7 @@ use crate::tools::ToolSecrets;
 const HTTP_KEYS: [&str; 5] = ["headers", "auth", "private", "plain_http", "ca"];
 
 /// The server `name`. Nothing is started.
-pub(crate) fn server(file: &File, name: &str, config: &ServerConfig) -> Result<McpServer, DomainError> {
+pub(crate) fn server(file: &File, name: &str, config: &ServerConfig) -> Result<McpClient, DomainError> {
     let mut settings = McpSettings::new(name, transport(file, name, config)?);
     for (key, given, limit) in [
         ("start_timeout_ms", config.start_timeout_ms, &mut settings.start_timeout),
@@ -31,7 +31,7 @@ pub(crate) fn server(file: &File, name: &str, config: &ServerConfig) -> Result<M
             None => {}
         }
     }
-    McpServer::new(settings).map_err(|error| match &error {
+    McpClient::new(settings).map_err(|error| match &error {
         ConnectorError::Server { key, .. } => {
             // The name of a header may hold a full stop.
             let steps = key.splitn(2, '.').filter(|step| !step.is_empty());

@@ -106,10 +106,11 @@ pub(super) async fn in_turns(
             next_turn();
             messages.push(Message::user(format!("Thank you. Is anything else open? {NAME}")));
         }
-        let mut stream = runner.chat(&mut messages).stream().await?;
+        let mut stream = runner.chat(&mut messages).events().await?;
         let mut watch = Watch::new(&runner, stream.remote());
         let mut entries = 0;
         while let Some(event) = stream.next().await {
+            let Some(event) = event.into_run() else { continue };
             went.requested += watch.see(&event, &answer);
             entries += u32::from(matches!(event, RunEvent::Recorded(_)));
             if let Some(run) = watch.id().filter(|_| crashes && turn == TURNS && entries == ENTRIES) {

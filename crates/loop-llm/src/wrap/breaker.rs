@@ -13,6 +13,7 @@ use super::{Item, Patience, Watch, later, watched};
 use crate::error::{ErrorPhase, LlmError, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
+use crate::scripted::RequestPurpose;
 
 /// When a breaker opens, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,6 +253,10 @@ impl<M: ChatModel + ?Sized> ChatModel for CircuitBreaker<M> {
 
     fn masks(&self) -> bool {
         self.inner.masks()
+    }
+
+    fn resumes(&self, run: &str, answered: &[RequestPurpose]) {
+        self.inner.resumes(run, answered);
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {

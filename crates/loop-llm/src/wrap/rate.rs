@@ -16,6 +16,7 @@ use crate::error::{ErrorPhase, LlmError, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::progress::{CallProgress, ProgressListener};
 use crate::request::ModelRequest;
+use crate::scripted::RequestPurpose;
 
 /// The limits of a provider. `None` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -391,6 +392,10 @@ impl<M: ChatModel + ?Sized> ChatModel for RateLimited<M> {
 
     fn masks(&self) -> bool {
         self.inner.masks()
+    }
+
+    fn resumes(&self, run: &str, answered: &[RequestPurpose]) {
+        self.inner.resumes(run, answered);
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {

@@ -16,6 +16,7 @@ use super::{Item, Patience, Watch, watched};
 use crate::error::LlmError;
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
+use crate::scripted::RequestPurpose;
 
 /// A recording that could not be created or completed: one line, with how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -214,6 +215,10 @@ impl<M: ChatModel + ?Sized> ChatModel for RecordingModel<M> {
 
     fn masks(&self) -> bool {
         self.inner.masks()
+    }
+
+    fn resumes(&self, run: &str, answered: &[RequestPurpose]) {
+        self.inner.resumes(run, answered);
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {

@@ -14,6 +14,7 @@ use crate::error::{ErrorPhase, LlmError, RequestChange, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::progress::CallProgress;
 use crate::request::{AssistantTurn, Message, ModelRequest};
+use crate::scripted::RequestPurpose;
 
 /// The limits and the seed of retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +175,10 @@ impl<M: ChatModel + ?Sized> ChatModel for Retrying<M> {
 
     fn masks(&self) -> bool {
         self.inner.masks()
+    }
+
+    fn resumes(&self, run: &str, answered: &[RequestPurpose]) {
+        self.inner.resumes(run, answered);
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {

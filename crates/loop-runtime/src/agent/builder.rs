@@ -4,7 +4,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use loop_core::RunSpec;
+use loop_core::run::{PersonAnswer, PersonRequest};
 use loop_core::spec::{
     CostLimit, ErrorStyle, Execution, GateSettings, LimitWithoutPrice, Limits, ModelSpec, NotUsd, OutputSpec,
     ProtocolSpec, Repeats,
@@ -17,16 +19,19 @@ use loop_tools::{Credentials, Registry, RegistryBuilder, RegistryError, Tool, To
 use serde::de::DeserializeOwned;
 
 use crate::agent::function::{ToolFunction, ToolReturn};
+#[cfg(all(feature = "mcp", unix))]
+use crate::agent::mcp::McpServer;
 use crate::agent::model::AgentModel;
 use crate::agent::output::{OutputParts, submit_declaration};
 use crate::agent::{Agent, Text};
 use crate::drive::model::Models;
+use crate::drive::parts::Approver;
 use crate::drive::runner::Runner;
 use crate::watch::observer::Observer;
 
 /// Collects the parts of an agent. [`build`](Self::build) reports what is wrong with them.
 #[must_use = "an agent is made by `build`"]
-pub struct AgentBuilder<Output> {
+pub struct AgentBuilder<Output, Deps = ()> {
     model: AgentModel,
     name: Arc<str>,
     instructions: Arc<str>,
@@ -46,6 +51,10 @@ pub struct AgentBuilder<Output> {
     observers: Vec<Arc<dyn Observer>>,
     credentials: Credentials,
     prompts: Option<Arc<Prompts>>,
+    approver: Option<Approver>,
+    #[cfg(all(feature = "mcp", unix))]
+    servers: Vec<McpServer>,
+    deps: Arc<Deps>,
     types: PhantomData<fn() -> Output>,
 }
 
@@ -84,6 +93,14 @@ pub enum BuildError {
     Model {
         /// The provider and the model.
         name: Arc<str>,
+        /// What is wrong.
+        message: Arc<str>,
+    },
+    /// An MCP server cannot be used.
+    #[error("the MCP server `{server}`: {message}")]
+    Mcp {
+        /// The program with its arguments, or the URL.
+        server: Arc<str>,
         /// What is wrong.
         message: Arc<str>,
     },
@@ -205,10 +222,67 @@ impl<Output> AgentBuilder<Output> {
             observers: Vec::new(),
             credentials: Credentials::none(),
             prompts: None,
+            approver: None,
+            #[cfg(all(feature = "mcp", unix))]
+            servers: Vec::new(),
+            deps: Arc::new(()),
             types: PhantomData,
         }
     }
 
+    /// The agent with dependencies, for example a client and a database: each function tool that is added after them may
+    /// borrow them before its arguments.
+    ///
+    /// ```
+    /// # use loop_runtime::{Agent, models::Offline, read, tools::ToolContext};
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Search { name: String }
+    /// struct Users(Vec<&'static str>);
+    ///
+    /// impl Users {
+    ///     async fn named(&self, name: &str) -> usize {
+    ///         self.0.iter().filter(|user| user.contains(name)).count()
+    ///     }
+    /// }
+    ///
+    /// let agent = Agent::new(Offline::new())
+    ///     .with(Users(vec!["Alice Brown", "Bob Brown"]))
+    ///     .tool(read("search_user", "Counts users"), async |users: &Users, it: Search| users.named(&it.name).await)
+    ///     .build()?;
+    /// # Ok::<(), loop_runtime::agent::BuildError>(())
+    /// ```
+    ///
+    /// A function that wants other dependencies is refused by the compiler.
+    pub fn with<Deps>(self, deps: Deps) -> AgentBuilder<Output, Deps> {
+        AgentBuilder {
+            model: self.model,
+            name: self.name,
+            instructions: self.instructions,
+            tools: self.tools,
+            names: self.names,
+            output: self.output,
+            attempts: self.attempts,
+            passes_per_attempt: self.passes_per_attempt,
+            validate_ms: self.validate_ms,
+            execution: self.execution,
+            errors: self.errors,
+            gate: self.gate,
+            limits: self.limits,
+            cost: self.cost,
+            journal: self.journal,
+            observers: self.observers,
+            credentials: self.credentials,
+            prompts: self.prompts,
+            approver: self.approver,
+            #[cfg(all(feature = "mcp", unix))]
+            servers: self.servers,
+            deps: Arc::new(deps),
+            types: PhantomData,
+        }
+    }
+}
+
+impl<Output, Deps> AgentBuilder<Output, Deps> {
     /// The agent with a name, for journals.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = name.into();
@@ -222,7 +296,7 @@ impl<Output> AgentBuilder<Output> {
     }
 
     /// The agent with one more tool: a function of typed arguments, whose type gives the schema. It may take the
-    /// [`ToolContext`] as well.
+    /// [`ToolContext`] behind them, and the agent's [dependencies](Self::with) before them.
     ///
     /// What it returns is a value that serializes, or a `Result` of one. A text goes to the model as it is, a
     /// [`ToolResult`](loop_tools::ToolResult) as it says, any other value as JSON (S2-32). An error is reported to the
@@ -246,13 +320,16 @@ impl<Output> AgentBuilder<Output> {
     /// ```
     pub fn tool<F, Form, Returned>(mut self, declaration: ToolDeclaration, function: F) -> Self
     where
-        F: ToolFunction<Form>,
+        F: ToolFunction<Form, Deps>,
         F::Return: ToolReturn<Returned>,
+        Deps: Send + Sync + 'static,
     {
         let declared = Arc::new(declaration.clone());
         self.names.push(Arc::clone(&declared.name));
+        let (function, deps) = (Arc::new(function), Arc::clone(&self.deps));
         self.tools = self.tools.typed(declaration, move |args: F::Args, context: ToolContext| {
-            let (declared, called) = (Arc::clone(&declared), function.call(args, context));
+            let called = Arc::clone(&function).call(Arc::clone(&deps), args, context);
+            let declared = Arc::clone(&declared);
             async move { called.await.into_result(&declared) }
         });
         self
@@ -261,8 +338,9 @@ impl<Output> AgentBuilder<Output> {
     /// The same: what an agent that ends with an output calls the tools besides it (S2-29).
     pub fn helper<F, Form, Returned>(self, declaration: ToolDeclaration, function: F) -> Self
     where
-        F: ToolFunction<Form>,
+        F: ToolFunction<Form, Deps>,
         F::Return: ToolReturn<Returned>,
+        Deps: Send + Sync + 'static,
     {
         self.tool(declaration, function)
     }
@@ -274,14 +352,69 @@ impl<Output> AgentBuilder<Output> {
         self
     }
 
+    /// The agent with the tools of a server that speaks the Model Context Protocol, under their own names. What they return is
+    /// untrusted. The server is started by the first call.
+    ///
+    /// ```no_run
+    /// # use loop_runtime::{Agent, models::Offline, tools::{Effect, McpServer}};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = McpServer::stdio("uvx", ["mcp-server-time"]);
+    /// // Once, and again whenever the server has changed: look at the file before it is used.
+    /// std::fs::write("time.lock", server.lock().await?)?;
+    ///
+    /// let server = server.trusted(std::fs::read_to_string("time.lock")?).effect("get_current_time", Effect::Read);
+    /// let agent = Agent::new(Offline::new()).mcp(server).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(all(feature = "mcp", unix))]
+    pub fn mcp(mut self, server: McpServer) -> Self {
+        self.servers.push(server);
+        self
+    }
+
     /// The agent with consent given: this tool may change something without approval.
     pub fn approve(mut self, tool: impl Into<Arc<str>>) -> Self {
         self.gate.approved.push(tool.into());
         self
     }
 
-    /// The agent asking people: a tool that changes something and is not approved waits until an approver answers
-    /// through its [`Remote`](crate::run::Remote), within `limits.person_ms`.
+    /// The agent asking this function whenever a person is needed: for a tool that changes something and is not approved, and
+    /// for a tool whose call is a question. The run continues with the answer, and what else of the reply needs none does not
+    /// wait. `limits.person_ms` bounds the function, and what it is late with is denied.
+    ///
+    /// ```
+    /// # use loop_runtime::{Agent, models::{Scripted, ScriptedReply}, people::PersonAnswer, tools::write};
+    /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Pay { euros: u32 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let model = Scripted::new([ScriptedReply::call("pay", serde_json::json!({"euros": 7})), ScriptedReply::text("Paid.")]);
+    /// let agent = Agent::new(model)
+    ///     .tool(write("pay", "Pays an amount"), |it: Pay| async move { format!("{} euros are paid", it.euros) })
+    ///     .on_approval(|request| async move {
+    ///         println!("{} {}: {}", request.tool, request.parameters, request.why);
+    ///         PersonAnswer::Approved
+    ///     })
+    ///     .build()?;
+    /// # assert_eq!(&*agent.prompt("Pay 7 euros").await?.text, "Paid.");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Every request that this agent makes asks it: awaited, started or as a stream. What is driven by its
+    /// [`runner`](Agent::runner) is answered through its [`Remote`](crate::run::Remote).
+    pub fn on_approval<F, Fut>(mut self, approver: F) -> Self
+    where
+        F: Fn(PersonRequest) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = PersonAnswer> + Send + 'static,
+    {
+        self.approver = Some(Arc::new(move |request| approver(request).boxed()));
+        self.ask_people()
+    }
+
+    /// The agent asking people who answer from elsewhere: a tool that changes something and is not approved waits until an
+    /// approver answers through its [`Remote`](crate::run::Remote), within `limits.person_ms`.
     pub fn ask_people(mut self) -> Self {
         self.gate.people = true;
         self
@@ -401,7 +534,14 @@ impl<Output> AgentBuilder<Output> {
     ///
     /// # Errors
     /// What is wrong with its tools or its settings, in a sentence that tells what to do.
-    pub fn build(self) -> Result<Agent<Output>, BuildError> {
+    #[cfg_attr(not(all(feature = "mcp", unix)), expect(unused_mut, reason = "servers add tools"))]
+    pub fn build(mut self) -> Result<Agent<Output>, BuildError> {
+        #[cfg(all(feature = "mcp", unix))]
+        for server in std::mem::take(&mut self.servers) {
+            for tool in server.tools()? {
+                self = self.with_tool(tool);
+            }
+        }
         let (client, model) = self.model.resolve()?;
         let (mut tools, mut validators) = (self.tools, Vec::new());
         let mut spec = match self.output {
@@ -466,7 +606,7 @@ impl<Output> AgentBuilder<Output> {
         if let Some(prompts) = self.prompts {
             runner = runner.with_prompts(prompts);
         }
-        Ok(Agent::over(runner))
+        Ok(Agent::over(runner.with(|parts| parts.approver = self.approver)))
     }
 }
 
@@ -477,7 +617,7 @@ impl<Output> AgentBuilder<Output> {
 /// // error: the trait bounds were not satisfied: `Text: serde::de::DeserializeOwned`
 /// let agent = Agent::new(Offline::new()).attempts(2);
 /// ```
-impl<Output: DeserializeOwned> AgentBuilder<Output> {
+impl<Output: DeserializeOwned, Deps> AgentBuilder<Output, Deps> {
     /// The agent with so many attempts at an output: 3 otherwise.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = Some(attempts);
@@ -497,7 +637,7 @@ impl<Output: DeserializeOwned> AgentBuilder<Output> {
     }
 }
 
-impl<Output> fmt::Debug for AgentBuilder<Output> {
+impl<Output, Deps> fmt::Debug for AgentBuilder<Output, Deps> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AgentBuilder")
             .field("name", &self.name)

@@ -6,6 +6,7 @@ use std::fmt::{self, Display};
 use std::future::Future;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use loop_core::types::Effect;
 use loop_tools::{ToolContext, ToolDeclaration, ToolResult};
 use schemars::JsonSchema;
@@ -54,27 +55,32 @@ fn declared(effect: Effect, name: impl Into<Arc<str>>, description: impl Into<Ar
     ToolDeclaration::new(name).description(description).effect(effect)
 }
 
-/// A function that can be a tool: it takes its arguments, or its arguments and the [`ToolContext`], and returns a future.
+/// A function that can be a tool: it takes its arguments, before them `&Deps` where the agent has
+/// [dependencies](crate::agent::AgentBuilder::with), and behind them the [`ToolContext`] where it wants it.
 ///
 /// The type of the arguments gives the schema that the model is shown. `Form` is inferred.
 #[diagnostic::on_unimplemented(
-    message = "this is not a function that can be a tool",
-    note = "write an async closure of one argument `Args`, or of `Args` and `ToolContext`, where `Args` derives \
-            `serde::Deserialize` and `schemars::JsonSchema`"
+    message = "this is not a function that can be a tool of an agent whose dependencies are `{Deps}`",
+    note = "write `|args: Args| async move {{ … }}`, or `|args: Args, context: ToolContext| async move {{ … }}`, where `Args` \
+            derives `serde::Deserialize` and `schemars::JsonSchema`",
+    note = "with dependencies write `async |deps: &Deps, args: Args| {{ … }}`, and call `with(deps)` before `tool`"
 )]
-pub trait ToolFunction<Form>: Send + Sync + 'static {
+pub trait ToolFunction<Form, Deps>: Send + Sync + 'static {
     /// What it takes.
     type Args: JsonSchema + DeserializeOwned + Send + 'static;
     /// What its future gives.
-    type Return;
-    /// Its future.
-    type Future: Future<Output = Self::Return> + Send + 'static;
+    type Return: 'static;
 
     /// Calls it.
-    fn call(&self, args: Self::Args, context: ToolContext) -> Self::Future;
+    fn call(
+        self: Arc<Self>,
+        deps: Arc<Deps>,
+        args: Self::Args,
+        context: ToolContext,
+    ) -> BoxFuture<'static, Self::Return>;
 }
 
-impl<F, Args, Fut> ToolFunction<fn(Args)> for F
+impl<F, Args, Fut, Deps> ToolFunction<fn(Args), Deps> for F
 where
     F: Fn(Args) -> Fut + Send + Sync + 'static,
     Args: JsonSchema + DeserializeOwned + Send + 'static,
@@ -82,14 +88,13 @@ where
 {
     type Args = Args;
     type Return = Fut::Output;
-    type Future = Fut;
 
-    fn call(&self, args: Args, _: ToolContext) -> Fut {
-        self(args)
+    fn call(self: Arc<Self>, _: Arc<Deps>, args: Args, _: ToolContext) -> BoxFuture<'static, Fut::Output> {
+        Box::pin(self(args))
     }
 }
 
-impl<F, Args, Fut> ToolFunction<fn(Args, ToolContext)> for F
+impl<F, Args, Fut, Deps> ToolFunction<fn(Args, ToolContext), Deps> for F
 where
     F: Fn(Args, ToolContext) -> Fut + Send + Sync + 'static,
     Args: JsonSchema + DeserializeOwned + Send + 'static,
@@ -97,10 +102,82 @@ where
 {
     type Args = Args;
     type Return = Fut::Output;
-    type Future = Fut;
 
-    fn call(&self, args: Args, context: ToolContext) -> Fut {
-        self(args, context)
+    fn call(
+        self: Arc<Self>,
+        _: Arc<Deps>,
+        args: Args,
+        context: ToolContext,
+    ) -> BoxFuture<'static, Fut::Output> {
+        Box::pin(self(args, context))
+    }
+}
+
+impl<F, Args, Return, Deps> ToolFunction<(Args, Return), Deps> for F
+where
+    F: for<'d> Borrowing<'d, Deps, (Args,), Return = Return> + Send + Sync + 'static,
+    Args: JsonSchema + DeserializeOwned + Send + 'static,
+    Return: 'static,
+    Deps: Send + Sync + 'static,
+{
+    type Args = Args;
+    type Return = Return;
+
+    fn call(self: Arc<Self>, deps: Arc<Deps>, args: Args, _: ToolContext) -> BoxFuture<'static, Return> {
+        Box::pin(async move { self.borrow(&*deps, (args,)).await })
+    }
+}
+
+impl<F, Args, Return, Deps> ToolFunction<(Args, ToolContext, Return), Deps> for F
+where
+    F: for<'d> Borrowing<'d, Deps, (Args, ToolContext), Return = Return> + Send + Sync + 'static,
+    Args: JsonSchema + DeserializeOwned + Send + 'static,
+    Return: 'static,
+    Deps: Send + Sync + 'static,
+{
+    type Args = Args;
+    type Return = Return;
+
+    fn call(
+        self: Arc<Self>,
+        deps: Arc<Deps>,
+        args: Args,
+        context: ToolContext,
+    ) -> BoxFuture<'static, Return> {
+        Box::pin(async move { self.borrow(&*deps, (args, context)).await })
+    }
+}
+
+/// A function whose future borrows the first argument. The trait gives that future's result a name that has no lifetime.
+pub trait Borrowing<'d, Deps, Args> {
+    /// What its future gives.
+    type Return;
+
+    /// Calls it.
+    fn borrow(&self, deps: &'d Deps, args: Args) -> BoxFuture<'d, Self::Return>;
+}
+
+impl<'d, Deps: 'd, Args, F, Fut> Borrowing<'d, Deps, (Args,)> for F
+where
+    F: Fn(&'d Deps, Args) -> Fut,
+    Fut: Future + Send + 'd,
+{
+    type Return = Fut::Output;
+
+    fn borrow(&self, deps: &'d Deps, (args,): (Args,)) -> BoxFuture<'d, Fut::Output> {
+        Box::pin(self(deps, args))
+    }
+}
+
+impl<'d, Deps: 'd, Args, F, Fut> Borrowing<'d, Deps, (Args, ToolContext)> for F
+where
+    F: Fn(&'d Deps, Args, ToolContext) -> Fut,
+    Fut: Future + Send + 'd,
+{
+    type Return = Fut::Output;
+
+    fn borrow(&self, deps: &'d Deps, (args, context): (Args, ToolContext)) -> BoxFuture<'d, Fut::Output> {
+        Box::pin(self(deps, args, context))
     }
 }
 

@@ -6,6 +6,8 @@ mod calling;
 mod error;
 mod function;
 mod live;
+#[cfg(all(feature = "mcp", unix))]
+mod mcp;
 mod model;
 mod output;
 mod request;
@@ -22,8 +24,12 @@ use crate::drive::runner::Runner;
 
 pub use builder::{AgentBuilder, BuildError, ToCostLimit};
 pub use error::{AgentError, Meta};
-pub use function::{ToolFunction, ToolReturn, exec, read, send, write, write_idempotent, write_keyed};
-pub use live::{AgentHandle, AgentStream};
+pub use function::{
+    Borrowing, ToolFunction, ToolReturn, exec, read, send, write, write_idempotent, write_keyed,
+};
+pub use live::{AgentEvent, AgentHandle, AgentStream};
+#[cfg(all(feature = "mcp", unix))]
+pub use mcp::McpServer;
 pub use model::{AgentModel, NamedModel};
 pub use output::{OutputTool, Plain, Reflected};
 pub use request::AgentRequest;

@@ -15,8 +15,9 @@ use crate::agent::calling::{Appending, begin_with};
 use crate::agent::error::AgentError;
 use crate::agent::live::{AgentHandle, AgentStream};
 use crate::agent::{AgentOutput, Text};
+use crate::drive::approval::{self, Beside};
 use crate::drive::driver::{Opening, Pace};
-use crate::drive::handle::Handle;
+use crate::drive::handle::{Begun, Handle};
 use crate::drive::runner::Runner;
 use crate::drive::start_error::StartError;
 use crate::drive::stream::RunStream;
@@ -27,7 +28,7 @@ impl Runner {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Runner, Message, RunSpec, models::{ModelSpec, Models, Offline}, observe::RunEvent, tools::Registry};
+    /// # use loop_runtime::{Runner, Message, RunSpec, agent::AgentEvent, models::{ModelSpec, Models, Offline}, tools::Registry};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::conversation("help", ModelSpec::new("offline", "offline-1"));
@@ -35,9 +36,9 @@ impl Runner {
     /// use futures::StreamExt;
     ///
     /// let mut messages = vec![Message::user("Good morning")];
-    /// let mut turn = runner.chat(&mut messages).stream().await?;
+    /// let mut turn = runner.chat(&mut messages).events().await?;
     /// while let Some(event) = turn.next().await {
-    ///     if let RunEvent::Text { text, .. } = event {
+    ///     if let AgentEvent::Text { text, .. } = event {
     ///         print!("{text}");
     ///     }
     /// }
@@ -57,7 +58,7 @@ impl Runner {
 ///
 /// - **awaited**, it gives the answer; dropping its future ends the run;
 /// - [`start`](Self::start) gives a handle to a run that continues by itself;
-/// - [`stream`](Self::stream) gives the events of a run that continues only while it is polled.
+/// - [`events`](Self::events) gives the events of a run that continues only while it is polled.
 ///
 /// `M` holds the messages: a `Vec<Message>` of its own, or the caller's `&mut Vec<Message>`.
 #[must_use = "a request does nothing until it is awaited, started or streamed"]
@@ -70,7 +71,7 @@ pub struct AgentRequest<M, Output = Text> {
 }
 
 impl<M, Output> AgentRequest<M, Output> {
-    pub(crate) fn new(runner: Runner, messages: M) -> Self {
+    pub(super) fn new(runner: Runner, messages: M) -> Self {
         Self { runner, messages, resumed: None, cancel: None, output: PhantomData }
     }
 
@@ -132,7 +133,7 @@ where
     /// When it cannot begin.
     pub async fn start(mut self) -> Result<AgentHandle<M, Output>, StartError> {
         let (opening, appending) = Box::pin(self.open()).await?;
-        let begun = self.runner.begin(opening, Pace::Own, self.cancel.as_ref());
+        let begun = self.begin(opening, Pace::Own);
         Ok(AgentHandle::new(Handle::spawn(begun), appending, self.messages))
     }
 
@@ -140,19 +141,22 @@ where
     /// the messages by [`AgentStream::finish`].
     ///
     /// ```
-    /// # use loop_runtime::{Agent, Message, models::Offline, observe::RunEvent};
+    /// # use loop_runtime::{Agent, agent::AgentEvent, models::Offline};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let agent = Agent::new(Offline::new()).build()?;
     /// use futures::StreamExt;
     ///
-    /// let mut stream = agent.prompt("Good morning").stream().await?;
-    /// while let Some(event) = stream.next().await {
-    ///     if let RunEvent::Text { text, .. } = event {
-    ///         print!("{text}");
+    /// let mut run = agent.prompt("Good morning").events().await?;
+    /// while let Some(event) = run.next().await {
+    ///     match event {
+    ///         AgentEvent::Text { text, .. } => print!("{text}"),
+    ///         AgentEvent::Tool { tool, result: None, .. } => println!("[{tool} …]"),
+    ///         AgentEvent::Tool { tool, result: Some(result), .. } => println!("[{tool}: {result}]"),
+    ///         AgentEvent::Run(_) => {}
     ///     }
     /// }
-    /// let answer = stream.answer().await?;
+    /// let answer = run.answer().await?;
     /// # assert_eq!(answer.meta.totals.passes, 1);
     /// # Ok(())
     /// # }
@@ -160,19 +164,24 @@ where
     ///
     /// # Errors
     /// When it cannot begin.
-    pub async fn stream(mut self) -> Result<AgentStream<M, Output>, StartError> {
+    pub async fn events(mut self) -> Result<AgentStream<M, Output>, StartError> {
         let (opening, appending) = Box::pin(self.open()).await?;
-        let begun = self.runner.begin(opening, Pace::InStep, self.cancel.as_ref());
-        Ok(AgentStream::new(RunStream::new(begun), appending, self.messages))
+        let beside = Beside::of(&opening);
+        let begun = self.begin(opening, Pace::InStep);
+        Ok(AgentStream::new(RunStream::new(begun), beside, appending, self.messages))
     }
 
     async fn answered(mut self) -> Result<Output::Answer, AgentError> {
         let (opening, appending) = Box::pin(self.open()).await?;
-        let (driver, events, remote) = self.runner.driver(opening, Pace::Own, self.cancel.as_ref());
+        let Begun { events, remote, driving, .. } = self.begin(opening, Pace::Own);
         // Nothing reads them, and nothing else can stop it.
         drop((events, remote));
-        let ended = driver.drive().await;
+        let ended = driving.await;
         Output::answer(appending.append(ended, self.messages.borrow_mut()))
+    }
+
+    fn begin(&self, opening: Opening, pace: Pace) -> Begun {
+        approval::begin(&self.runner, opening, pace, self.cancel.as_ref())
     }
 
     /// The run that it comes to, and how its messages are appended. Those of a resumed run are what was said before it.

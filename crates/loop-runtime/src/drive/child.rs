@@ -14,8 +14,10 @@ use loop_tools::{ToolDeclaration, ToolResult};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::drive::approval;
 use crate::drive::callee::{Callee, ChildCall, RunAsTool};
 use crate::drive::driver::{Ended, Opening, Pace};
+use crate::drive::handle::Begun;
 use crate::drive::model::Settled;
 use crate::drive::parts::Parts;
 use crate::drive::runner::Runner;
@@ -116,10 +118,10 @@ impl ChildCall {
             Opened::Ended(outcome, taint) => return Ok(Came::Ended(*outcome, taint)),
             Opened::Here(opening) => opening,
         };
-        let (driver, events, remote) = runner.driver(*opening, Pace::Own, Some(cancel));
+        let begun = approval::begin(&runner, *opening, Pace::Own, Some(cancel));
+        let Begun { events, remote, mut driving, .. } = begun;
         // Its observers are the caller's.
         drop(events);
-        let mut driving = Box::pin(driver.drive());
         let Ended { outcome, requested, taint, .. } = tokio::select! {
             ended = &mut driving => ended,
             () = stopping.cancelled() => {
@@ -137,7 +139,11 @@ impl ChildCall {
     fn runner(&self, of: &Runner, caller: &Parts) -> Runner {
         of.clone().with(|parts| {
             let own = RunSpec::clone(&parts.spec);
-            let (limits, gate) = (own.limits.clone().under(&self.lease), own.gate.clone().under(&self.gate));
+            let limits = own.limits.clone().under(&self.lease);
+            let mut gate = own.gate.clone().under(&self.gate);
+            parts.approver = parts.approver.take().or_else(|| caller.approver.clone());
+            // Who answers another run here would not see what this one asks.
+            gate.people &= caller.leaves || parts.approver.is_some();
             parts.spec = Arc::new(RunSpec { limits, gate, ..own });
             parts.called_by = Some(self.by.clone());
             parts.journal = Arc::clone(&caller.journal);

@@ -1,6 +1,7 @@
 //! Runs are driven: commands are carried out, and their results are journaled as events.
 
 pub mod again;
+pub(crate) mod approval;
 pub(crate) mod callee;
 pub(crate) mod check;
 pub(crate) mod child;
@@ -20,6 +21,7 @@ pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod runner;
 pub mod save;
+mod scripts;
 pub(crate) mod start_error;
 pub(crate) mod stream;
 pub(crate) mod sub_call;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use loop_core::run::{CalledBy, History, Overridden, Phase, Program, Provenance, Purpose, Started};
+use futures::future::BoxFuture;
+use loop_core::run::{CalledBy, History, PersonAnswer, PersonRequest, Overridden, Phase, Program, Provenance, Purpose, Started};
 use loop_core::secrets::Secrets;
 use loop_core::spec::SpecNames;
 use loop_core::types::{CommandKey, RunId, Slot};
@@ -25,6 +26,9 @@ use crate::drive::start_error::StartError;
 use crate::watch::observer::{Observer, Watcher};
 use crate::watch::sink;
 use crate::watch::trace::TraceSampler;
+
+/// Answers what runs ask people.
+pub(crate) type Approver = Arc<dyn Fn(PersonRequest) -> BoxFuture<'static, PersonAnswer> + Send + Sync>;
 
 /// Everything that a driver needs beside the run.
 pub(crate) struct Parts {
@@ -62,6 +66,8 @@ pub(crate) struct Parts {
     /// Which runs are traced. `None`: none has spans of its own.
     pub(crate) sampler: Option<Arc<dyn TraceSampler>>,
     pub(crate) hooks: Hooks,
+    /// A function of the program that answers what its runs ask. `None`: others do.
+    pub(crate) approver: Option<Approver>,
     /// The call that its runs answer. `None`: no run calls them.
     pub(crate) called_by: Option<CalledBy>,
     /// What people said to runs that its runs called, until those are taken up.

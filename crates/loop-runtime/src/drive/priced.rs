@@ -9,6 +9,7 @@ use futures::StreamExt;
 
 use loop_core::secrets::Secrets;
 use loop_llm::prices::ModelPrices;
+use loop_llm::scripted::RequestPurpose;
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest};
 
 /// A model whose replies carry their cost, by the moment at which the call began and the class of service that
@@ -50,6 +51,10 @@ impl<M: ChatModel + ?Sized> ChatModel for Priced<M> {
 
     fn masks(&self) -> bool {
         self.inner.masks()
+    }
+
+    fn resumes(&self, run: &str, answered: &[RequestPurpose]) {
+        self.inner.resumes(run, answered);
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {

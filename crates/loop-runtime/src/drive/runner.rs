@@ -84,6 +84,7 @@ impl Runner {
             watchers: Vec::new(),
             sampler: None,
             hooks: Hooks::default(),
+            approver: None,
             called_by: None,
             said: Arc::default(),
         };
@@ -382,6 +383,7 @@ impl Runner {
         let (recorded, writer) = self.parts.journal.resume(run).await?;
         let (mut state, by) = loop_journal::versions::taken_over(run, &recorded, &self.parts.program)?;
         self.parts.check_unchanged(state.started(), Some(&recorded.manifest))?;
+        self.parts.models.resumes(run.as_str(), &recorded.entries);
         let before = Before::of(&state);
         // Wall time that went backwards must not take the run's time back.
         let base = recorded.now().max(state.now());
@@ -503,6 +505,7 @@ impl Runner {
             watchers: shared.watchers.clone(),
             sampler: shared.sampler.clone(),
             hooks: shared.hooks.clone(),
+            approver: shared.approver.clone(),
             called_by: shared.called_by.clone(),
             said: Arc::clone(&shared.said),
         };

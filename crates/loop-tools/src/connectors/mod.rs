@@ -81,8 +81,8 @@ pub use files::{FILES_BYTES_MAX, FILES_RESULTS_MAX, FilesSettings, FilesTool, Fi
 pub use http::{HTTP_BYTES_MAX, HttpAuth, HttpDefinition, HttpPages, HttpPaging, HttpTool, Webhook};
 #[cfg(all(feature = "mcp", unix))]
 pub use mcp::{
-    MCP_MESSAGE_BYTES_MAX, McpError, McpHttp, McpManifest, McpProgram, McpResource, McpResourceTool,
-    McpServer, McpSettings, McpTool, McpToolSpec, McpTransport,
+    MCP_MESSAGE_BYTES_MAX, McpClient, McpError, McpHttp, McpManifest, McpProgram, McpResource,
+    McpResourceTool, McpSettings, McpTool, McpToolSpec, McpTransport,
 };
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresLogin, PostgresReport, PostgresSettings, PostgresTls, PostgresTool};

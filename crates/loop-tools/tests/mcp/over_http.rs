@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use loop_core::types::{Effect, Status};
-use loop_tools::connectors::{McpHttp, McpServer, McpSettings, McpTransport};
+use loop_tools::connectors::{McpClient, McpHttp, McpSettings, McpTransport};
 use serde_json::json;
 
 use super::world::{call, program, registry};
@@ -43,7 +43,7 @@ async fn everything_is_called_over_http_and_comes_back_after_a_restart() {
     let started = everything(port).await;
     let mut http = McpHttp::new(format!("http://127.0.0.1:{port}/mcp"));
     (http.plain_http, http.private) = (true, vec![format!("127.0.0.1:{port}")]);
-    let server = McpServer::new(McpSettings::new("everything", McpTransport::Http(http))).unwrap();
+    let server = McpClient::new(McpSettings::new("everything", McpTransport::Http(http))).unwrap();
     let registry = registry(&server, Effect::Read).await;
     let seen = call(&registry, "echo", json!({ "message": "hello" })).await;
     assert_eq!((seen.status, &*seen.markdown), (Status::Ok, "Echo: hello"));

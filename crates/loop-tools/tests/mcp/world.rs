@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use loop_core::types::{Effect, Observation, Scope};
-use loop_tools::connectors::{McpProgram, McpServer, McpSettings, McpTool, McpTransport};
+use loop_tools::connectors::{McpClient, McpProgram, McpSettings, McpTool, McpTransport};
 use loop_tools::{Credentials, Registry, ToolContext, ToolDeclaration};
 use serde_json::Value;
 
@@ -16,16 +16,16 @@ pub(crate) fn program(name: &str) -> PathBuf {
 }
 
 /// A server that is started as a program.
-pub(crate) fn server(name: &str, args: &[&str], folder: &Path) -> McpServer {
+pub(crate) fn server(name: &str, args: &[&str], folder: &Path) -> McpClient {
     let mut settings = McpProgram::new(program(&format!("mcp-server-{name}")).to_str().unwrap(), folder);
     settings.args = args.iter().map(|arg| (*arg).to_owned()).collect();
     // Otherwise `memory` keeps what it is told in the folder of its own program.
     settings.set = vec![("MEMORY_FILE_PATH".to_owned(), folder.join("memory.json").display().to_string())];
-    McpServer::new(McpSettings::new(name, McpTransport::Program(settings))).unwrap()
+    McpClient::new(McpSettings::new(name, McpTransport::Program(settings))).unwrap()
 }
 
 /// All tools of a server as it lists them now, by the names that it gives them.
-pub(crate) async fn registry(server: &McpServer, effect: Effect) -> Registry {
+pub(crate) async fn registry(server: &McpClient, effect: Effect) -> Registry {
     let manifest = server.manifest(&Credentials::none()).await.unwrap();
     let mut builder = Registry::builder();
     for tool in manifest.tools {

@@ -95,9 +95,8 @@ impl Found {
         let loaded = self.load(args.folder.domain.as_deref(), &args.settings())?;
         loaded.domain.ready(loaded.saves)?;
         loaded.domain.start_servers();
-        let mut entries = entries_before(self.journal.as_ref(), self.run.started()).await;
-        entries.extend(self.recorded.entries.iter().cloned());
-        loaded.domain.goes_on_behind(&entries);
+        let before = entries_before(self.journal.as_ref(), self.run.started()).await;
+        loaded.domain.goes_on_behind(&before);
         let runner = self.put_together(&loaded);
         Ok((loaded.domain, runner))
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::connectors::http::HttpAuth;
 use crate::connectors::http::test_server::{Asked, Reply, TestServer, answer, json_answer, redirect};
-use crate::connectors::mcp::{McpServer, McpSettings, McpTool, McpTransport};
+use crate::connectors::mcp::{McpClient, McpSettings, McpTool, McpTransport};
 
 /// A server of the protocol that answers calls with what `call` makes of their text.
 async fn server(call: impl Fn(&Asked, &str, &Value) -> Reply + Send + Sync + 'static) -> TestServer {
@@ -65,7 +65,7 @@ fn settings(server: &TestServer) -> McpHttp {
 }
 
 async fn registry(http: McpHttp, effect: Effect, credentials: &Credentials) -> Registry {
-    let server = McpServer::new(McpSettings::new("remote", McpTransport::Http(http))).unwrap();
+    let server = McpClient::new(McpSettings::new("remote", McpTransport::Http(http))).unwrap();
     let mut builder = Registry::builder();
     for tool in server.manifest(credentials).await.unwrap().tools {
         let declaration = ToolDeclaration::new("remote_echo").effect(effect);
@@ -80,7 +80,7 @@ async fn call(registry: &Registry, text: &str, credentials: &Credentials) -> Obs
 }
 
 async fn refused(http: McpHttp) -> String {
-    match McpServer::new(McpSettings::new("remote", McpTransport::Http(http))) {
+    match McpClient::new(McpSettings::new("remote", McpTransport::Http(http))) {
         Ok(server) => server.manifest(&Credentials::none()).await.unwrap_err().to_string(),
         Err(error) => error.to_string(),
     }

@@ -121,7 +121,7 @@ impl McpToolSpec {
     }
 
     /// The digest of everything that this server says of the tool, as the server wrote it. `identity` is
-    /// [`McpServer::identity`](crate::connectors::McpServer::identity).
+    /// [`McpClient::identity`](crate::connectors::McpClient::identity).
     pub fn digest(&self, identity: &Value) -> Digest {
         digest("mcp-tool", &json!([identity, self]))
     }

@@ -1,7 +1,7 @@
 //! Servers that speak the Model Context Protocol, and their tools as tools of ours.
 //!
 //! ```text
-//! McpTool ─▶ McpServer ─▶ own thread ─▶ connection ─▶ program over its pipes, or streamable HTTP
+//! McpTool ─▶ McpClient ─▶ own thread ─▶ connection ─▶ program over its pipes, or streamable HTTP
 //!                                          │
 //!                                          ├─ what the server lists is compared with what was trusted
 //!                                          └─ call, progress, cancellation, result
@@ -18,7 +18,7 @@ mod tool;
 mod wire;
 
 pub use self::manifest::{McpManifest, McpResource, McpToolSpec};
-pub use self::server::{McpError, McpServer};
+pub use self::server::{McpClient, McpError};
 pub use self::settings::{McpHttp, McpProgram, McpSettings, McpTransport};
 pub use self::tool::{McpResourceTool, McpTool};
 pub use self::wire::MCP_MESSAGE_BYTES_MAX;

@@ -38,7 +38,7 @@ pub struct McpError {
 /// A server of the Model Context Protocol. A clone shares it: all tools of it in all runs of a process use one connection,
 /// which is made when it is first needed and again after it was lost. When the last clone is dropped, the server is ended.
 #[derive(Clone)]
-pub struct McpServer(Arc<Inner>);
+pub struct McpClient(Arc<Inner>);
 
 struct Inner {
     plan: Arc<Plan>,
@@ -70,7 +70,7 @@ enum Order {
     Ask(Credentials, Ask, oneshot::Sender<Result<Answer, Trouble>>),
 }
 
-impl McpServer {
+impl McpClient {
     /// The server with these settings. Nothing is started.
     ///
     /// # Errors
@@ -145,9 +145,9 @@ impl McpServer {
     }
 }
 
-impl fmt::Debug for McpServer {
+impl fmt::Debug for McpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("McpServer").field(&self.0.plan.name).finish()
+        f.debug_tuple("McpClient").field(&self.0.plan.name).finish()
     }
 }
 

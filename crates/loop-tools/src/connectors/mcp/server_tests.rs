@@ -41,8 +41,8 @@ impl Probe {
         }
     }
 
-    fn server(&self) -> McpServer {
-        McpServer::new(self.settings.clone()).unwrap()
+    fn server(&self) -> McpClient {
+        McpClient::new(self.settings.clone()).unwrap()
     }
 
     fn notes(&self) -> String {
@@ -72,7 +72,7 @@ async fn soon(mut is_so: impl FnMut() -> bool) -> bool {
 }
 
 /// The tools of a server as it lists them now, with this effect.
-async fn registry(server: &McpServer, effect: Effect) -> Registry {
+async fn registry(server: &McpClient, effect: Effect) -> Registry {
     let manifest = server.manifest(&Credentials::none()).await.unwrap();
     let mut builder = Registry::builder();
     for tool in manifest.tools {
@@ -432,7 +432,7 @@ fn what_cannot_be_a_server_is_refused_before_it_is_started() {
     let refused = |change: fn(&mut McpProgram)| {
         let mut probe = Probe::new("plain");
         change(probe.program());
-        McpServer::new(probe.settings.clone()).unwrap_err().to_string()
+        McpClient::new(probe.settings.clone()).unwrap_err().to_string()
     };
     assert!(refused(|it| it.program = "no-such-program-7".to_owned()).contains("there is no program"));
     assert!(refused(|it| it.program = "bash".to_owned()).contains("runs what it is given"));

@@ -13,7 +13,7 @@ use crate::connectors::http::answer::done_with_nothing;
 use crate::connectors::mcp::connection::{Answer, Ask, Content, NO_RESULT};
 use crate::connectors::mcp::content::{of_call, of_resource};
 use crate::connectors::mcp::manifest::McpToolSpec;
-use crate::connectors::mcp::server::McpServer;
+use crate::connectors::mcp::server::McpClient;
 use crate::connectors::trouble::Trouble;
 
 /// A tool that a server offers. It is called only while the server describes it as it was trusted.
@@ -22,7 +22,7 @@ use crate::connectors::trouble::Trouble;
 #[derive(Clone, Debug)]
 pub struct McpTool {
     declaration: ToolDeclaration,
-    server: McpServer,
+    server: McpClient,
     name: String,
     trusted: Digest,
     /// What its structured results have to fit.
@@ -33,7 +33,7 @@ pub struct McpTool {
 #[derive(Clone, Debug)]
 pub struct McpResourceTool {
     declaration: ToolDeclaration,
-    server: McpServer,
+    server: McpClient,
 }
 
 impl McpTool {
@@ -44,7 +44,7 @@ impl McpTool {
     /// The effect is `write_keyed`, for the protocol has no place for the key of a call.
     pub fn new(
         declaration: ToolDeclaration,
-        server: &McpServer,
+        server: &McpClient,
         trusted: McpToolSpec,
     ) -> Result<Self, ConnectorError> {
         if declaration.effect == Some(Effect::WriteKeyed) {
@@ -75,7 +75,7 @@ impl McpTool {
 
 impl McpResourceTool {
     /// The tool that reads what is at one of `uris`, which its one parameter `uri` names.
-    pub fn new(declaration: ToolDeclaration, server: &McpServer, uris: &[String]) -> Self {
+    pub fn new(declaration: ToolDeclaration, server: &McpClient, uris: &[String]) -> Self {
         let schema = json!({
             "type": "object",
             "properties": { "uri": { "type": "string", "description": "The address of what to read", "enum": uris } },
@@ -131,7 +131,7 @@ impl Tool for McpResourceTool {
 
 /// The answer, unless the call is cancelled.
 async fn asked(
-    server: &McpServer,
+    server: &McpClient,
     ask: Ask,
     context: &ToolContext,
     credentials: &Credentials,

@@ -247,7 +247,8 @@ impl Chat {
         let id = run.id().clone();
         let (mut before, mut entries) = (journal.runs().await?, Vec::new());
         // The replies of a script are used up by the turns before.
-        before.retain(|line| is_turn(line) && line.origin == recorded.origin);
+        let is_before = |line: &RunLine| run.is_done() || line.run != id;
+        before.retain(|line| is_turn(line) && line.origin == recorded.origin && is_before(line));
         for line in before.iter().rev().filter(|_| &*run.spec().models.base.provider == "scripted") {
             entries.extend(journal.read(&line.run).await?.entries);
         }
@@ -404,7 +405,7 @@ impl Chat {
                 (View::new(runner.spec(), Some(*begun)), request)
             }
         };
-        let mut run = request.stream().await?;
+        let mut run = request.events().await?;
         let remote = run.remote();
         let _listening = Listening::to(stored, run.id(), remote.clone());
         let mut requested = None;
@@ -420,7 +421,7 @@ impl Chat {
                     continue;
                 }
                 event = run.next() => match event {
-                    Some(event) => Some(event),
+                    Some(event) => event.into_run(),
                     None => break,
                 },
                 () = tokio::time::sleep(STATUS) => {
