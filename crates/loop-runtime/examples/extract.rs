@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::io::{Write, stdout};
 
-use loop_llm::scripted::ScriptedReply;
+use loop_runtime::models::ScriptedReply;
 use loop_runtime::{Agent, agent::OutputTool, models::Scripted};
 use serde_json::json;
 

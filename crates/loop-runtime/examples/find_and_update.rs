@@ -6,7 +6,7 @@ use std::error::Error;
 use std::io::{Write, stdout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use loop_llm::scripted::ScriptedReply;
+use loop_runtime::models::ScriptedReply;
 use loop_runtime::{
     Agent, Message, StopReason, agent::AgentError, models::Scripted, read, tools::write_idempotent,
 };

@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::io::{Write, stdout};
 
-use loop_llm::scripted::ScriptedReply;
+use loop_runtime::models::ScriptedReply;
 use loop_runtime::{Agent, Message, models::Scripted, read};
 use serde_json::json;
 

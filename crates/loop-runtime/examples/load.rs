@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::StreamExt;
-use loop_llm::{HttpModel, Message, Profile};
+use loop_runtime::Message;
+use loop_runtime::models::{HttpModel, Profile};
 use loop_runtime::{
     Agent, StopReason,
     journal::{Journal, MemoryJournal, NoJournal, StoredJournal},

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::io::{Write, stdout};
 use std::sync::mpsc;
 
-use loop_llm::scripted::ScriptedReply;
+use loop_runtime::models::ScriptedReply;
 use loop_runtime::{
     Agent, Message,
     agent::OutputTool,
