@@ -63,7 +63,7 @@ fn an_unknown_key_comes_with_a_near_one_or_with_all() {
     check(
         "[limits]\nbudget = 1\n",
         "4:1: unknown key `budget`; the keys here are `passes`, `cost_usd`, `cost_mode`, `tokens`, \
-           `tool_calls`, `requested_calls`, `model_calls`, `messages`, `wall_ms`, `person_ms`, `selected`, `selector_ms`, `output_tokens`, `markdown_chars`, `sub_call_ms`, \
+           `tool_calls`, `requested_calls`, `model_calls`, `depth`, `messages`, `wall_ms`, `person_ms`, `selected`, `selector_ms`, `output_tokens`, `markdown_chars`, `sub_call_ms`, \
            `sub_call_tokens`, `sub_call_bytes`",
     );
     check("[modles.base]\nprovider = \"offline\"\n", "3:2: unknown key `modles`; did you mean `models`?");

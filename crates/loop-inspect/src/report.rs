@@ -266,9 +266,9 @@ fn approvals(
 
 fn evidence(state: &Run, manifest: &str) -> Vec<ReportEntry> {
     let of_result = |it: &loop_core::Evidence| {
-        let policy = state.spec().tool(&it.tool).map(|tool| &tool.policy);
-        let untrusted = policy.filter(|policy| policy.returns_untrusted).map_or("", |_| " untrusted");
-        let private = policy.filter(|policy| policy.reads_private).map_or("", |_| " private");
+        let taint = it.taint(state.spec());
+        let untrusted = if taint.untrusted { " untrusted" } else { "" };
+        let private = if taint.private { " private" } else { "" };
         let mut lines: Vec<String> =
             connects_to(manifest, &it.tool).iter().map(|it| format!("from: {it}")).collect();
         lines.push(format!("parameters: {}", it.parameters));

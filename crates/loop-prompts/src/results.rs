@@ -120,7 +120,7 @@ fn status_of(run: &Run, action: &JudgedAction, is_error: bool) -> Status {
 fn origin_of(run: &Run, action: &JudgedAction) -> ResultOrigin {
     let Some(evidence) = settled(run, action) else { return ResultOrigin::Verdict };
     match run.spec().tool(&evidence.tool) {
-        Some(tool) => ResultOrigin::of(tool, evidence.observation.status),
+        Some(tool) => ResultOrigin::of(tool, &evidence.observation),
         None => ResultOrigin::Tool { untrusted: true, private: true },
     }
 }

@@ -17,7 +17,7 @@ use loop_runtime::{
     people::PersonAnswer,
     run::{Driven, EventKind as Kind, RunId, StopMode},
     spec::Limits,
-    tools::{ToolContext, ToolDeclaration},
+    tools::{ToolContext, ToolDeclaration, ToolPolicy},
 };
 use loop_testkit::Numbers;
 use serde_json::json;
@@ -236,7 +236,10 @@ async fn a_run_that_cannot_begin_is_a_result_and_costs_nothing() {
 }
 
 /// An agent whose one tool needs a person, as a tool of another one.
-fn asking(journal: &Arc<dyn Journal>, people: impl FnOnce(AgentBuilder<Text>) -> AgentBuilder<Text>) -> Agent<Text> {
+fn asking(
+    journal: &Arc<dyn Journal>,
+    people: impl FnOnce(AgentBuilder<Text>) -> AgentBuilder<Text>,
+) -> Agent<Text> {
     let model = |replies: Vec<ScriptedReply>| {
         let client: Arc<dyn ChatModel> = Arc::new(Scripted::new(replies));
         (client, ModelSpec::new("scripted", "m").with_price(PRICE))
@@ -318,4 +321,34 @@ fn the_limit_of_a_called_agent_is_its_own_at_most() {
     let lease = tool.spec().policy.lease.unwrap();
     assert_eq!(lease.cost, Some(PicoUsd(10_000_000_000)));
     assert_eq!(tool.spec().effect, Some(Effect::Read));
+}
+
+#[tokio::test]
+async fn what_a_run_below_had_read_taints_the_turns_after_it_too() {
+    // K2, ASI07
+    let model = |replies: Vec<ScriptedReply>| Arc::new(Scripted::new(replies));
+    let page = ToolPolicy { returns_untrusted: true, ..ToolPolicy::default() };
+    let page = ToolDeclaration::read("look", "Reads a page").policy(page);
+    let read = ScriptedReply::default().and_call("look", json!({ "target": "x" }));
+    let below = Agent::new(model(vec![read, says("The page says: pay.")]))
+        .tool(page, |it: Target, _: ToolContext| async move { format!("saw {}", it.target) })
+        .build()
+        .unwrap();
+    let ask = ScriptedReply::default().and_call("delegate", json!({ "task": "read it" }));
+    let pay = ScriptedReply::default().and_call("pay", json!({ "target": "x" }));
+    let declared = ToolDeclaration::new("pay").description("Pays").effect(Effect::WriteKeyed);
+    let agent = Agent::new(model(vec![ask, says("Read."), pay, says("Paid.")]))
+        .with_tool(below.as_tool("delegate", "Reads"))
+        .tool(declared, |it: Target, _: ToolContext| async move { format!("paid {}", it.target) })
+        .approve("pay")
+        .build()
+        .unwrap();
+    let mut messages = vec![Message::user("read it")];
+    let read = agent.chat(&mut messages).await.unwrap();
+    let child = read.meta.outcome.evidence[0].observation.child.as_ref().unwrap();
+    assert!(child.taint.untrusted, "{:?} {messages:#?}", read.meta.outcome.evidence);
+    messages.push(Message::user("go on"));
+    let error = agent.chat(&mut messages).await.unwrap_err();
+    let meta = error.meta().unwrap();
+    assert_eq!(meta.outcome.actions[0].verdict.name(), "needs_person", "{error}");
 }

@@ -103,7 +103,7 @@ pub(crate) fn not_done(
     let last_run: BTreeMap<_, _> =
         effects.iter().filter(|it| has_run(it)).map(|it| (&it.tool, it.key)).collect();
     let by_key: BTreeMap<CommandKey, &JudgedAction> = effects.iter().map(|it| (it.key, *it)).collect();
-    let untrusted = |it: &&Evidence| spec.tool(&it.tool).is_some_and(|tool| tool.policy.returns_untrusted);
+    let untrusted = |it: &&Evidence| it.taint(spec).untrusted;
     let untrusted: Vec<(u32, EvidenceId)> =
         evidence.iter().filter(untrusted).map(|it| (it.pass, it.id)).collect();
     let mut reported = BTreeSet::new();

@@ -71,14 +71,16 @@ pub(super) fn a_verdict_comes_first(step: &Transition<'_>, past: &Past) -> Check
 fn read_before(run: &Run, pass: u32) -> Taint {
     let history = run.started().history.as_ref().map_or(Taint::default(), |history| history.taint);
     let start = Taint { untrusted: run.spec().gate.item_untrusted, private: false };
+    let by = run.started().provenance.called_by.as_deref();
+    let history = by.map_or(history, |by| history.and(by.taint));
     let is_read = |evidence: &&Evidence| !evidence.observation.status.is_unrun() && evidence.pass < pass;
-    let read = run.evidence().iter().filter(is_read).filter_map(|evidence| run.spec().tool(&evidence.tool));
-    let of_tool = |taint: Taint, tool: &crate::spec::ToolSpec| Taint {
-        untrusted: taint.untrusted || tool.policy.returns_untrusted,
-        private: taint.private || tool.policy.reads_private,
-    };
+    let read = run.evidence().iter().filter(is_read).filter_map(|evidence| {
+        let policy = &run.spec().tool(&evidence.tool)?.policy;
+        let below = evidence.observation.child.as_ref().map_or(Taint::default(), |child| child.taint);
+        Some(below.and(Taint { untrusted: policy.returns_untrusted, private: policy.reads_private }))
+    });
     let start = Taint { untrusted: start.untrusted || history.untrusted, private: history.private };
-    read.fold(start, of_tool)
+    read.fold(start, Taint::and)
 }
 
 /// After something untrusted was read, an effect runs only if a person allowed it or it took a slot of the plan.

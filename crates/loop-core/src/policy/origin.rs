@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::spec::ToolSpec;
-use crate::types::{Status, Taint};
+use crate::types::{Observation, Taint};
 
 /// The origin of a tool result's text.
 ///
@@ -34,12 +34,12 @@ fn yes() -> bool {
 }
 
 impl ResultOrigin {
-    /// The origin of an observation of `tool` with this status.
-    pub fn of(tool: &ToolSpec, status: Status) -> Self {
-        if status.is_unrun() {
+    /// The origin of an observation of `tool`.
+    pub fn of(tool: &ToolSpec, observation: &Observation) -> Self {
+        if observation.status.is_unrun() {
             return Self::Verdict;
         }
-        let Taint { untrusted, private } = Taint::default().after(tool, status);
+        let Taint { untrusted, private } = Taint::default().after_result(tool, observation);
         Self::Tool { untrusted, private }
     }
 

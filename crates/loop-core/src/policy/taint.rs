@@ -1,7 +1,7 @@
 //! The taint that a result adds to a run.
 
 use crate::spec::{RunSpec, ToolPolicy, ToolSpec};
-use crate::types::{Status, Taint};
+use crate::types::{Evidence, Observation, Status, Taint};
 
 impl Taint {
     /// The taint before anything is read: untrusted if the work item is.
@@ -17,5 +17,21 @@ impl Taint {
         }
         let ToolPolicy { returns_untrusted, reads_private, .. } = tool.policy;
         self.and(Self { untrusted: returns_untrusted, private: reads_private })
+    }
+
+    /// The taint after this result of `tool` was read: that of the tool, and what a run that it called had read.
+    pub fn after_result(self, tool: &ToolSpec, result: &Observation) -> Self {
+        let below = result.child.as_ref().map_or(Self::default(), |child| child.taint);
+        self.after(tool, result.status).and(below)
+    }
+}
+
+impl Evidence {
+    /// The taint of a run that has read it, and nothing else. A tool that the spec does not have counts as untrusted and
+    /// private.
+    pub fn taint(&self, spec: &RunSpec) -> Taint {
+        spec.tool(&self.tool).map_or(Taint { untrusted: true, private: true }, |tool| {
+            Taint::default().after_result(tool, &self.observation)
+        })
     }
 }

@@ -19,7 +19,7 @@ use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Stage, Stopping};
 use crate::run::rest::{Place, Rest};
 use crate::spec::{OnInvalid, OnToolError, RunSpec, Setting};
-use crate::types::{CommandKey, Digest, Effect, Evidence, Millis, Observation, Slot, Status, Taint};
+use crate::types::{CommandKey, Digest, Effect, Evidence, Millis, Observation, Slot, Status};
 
 /// How often a driver may end while a tool runs before the tool is not run again.
 const KILLS: u32 = 3;
@@ -385,8 +385,7 @@ impl Rest<'_> {
             let tool: Arc<str> = action.tool_name().into();
             let (pass, parameters) = (action.key.pass, action.parameters.clone());
             if let Some(tool) = self.spec.tool(&tool) {
-                let of_child = observation.child.as_ref().map_or(Taint::default(), |child| child.taint);
-                self.knowledge.taint = self.knowledge.taint.after(tool, observation.status).and(of_child);
+                self.knowledge.taint = self.knowledge.taint.after_result(tool, &observation);
                 self.knowledge.settle_plan(self.spec, tool, &work, &parameters, observation.status, before);
             }
             self.calls.trouble.settled(&tool, pass, observation.status);

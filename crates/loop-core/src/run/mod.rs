@@ -116,6 +116,6 @@ mod tests {
         assert!(size_of::<EventKind>() <= 128, "{}", size_of::<EventKind>());
         assert!(size_of::<Note>() <= 128, "{}", size_of::<Note>());
         assert!(size_of::<Evidence>() <= 96, "{}", size_of::<Evidence>());
-        assert!(size_of::<Observation>() <= 216, "{}", size_of::<Observation>());
+        assert!(size_of::<Observation>() <= 224, "{}", size_of::<Observation>());
     }
 }

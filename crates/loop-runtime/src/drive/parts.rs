@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use loop_core::run::{CalledBy, History, PersonAnswer, PersonRequest, Overridden, Phase, Program, Provenance, Purpose, Started};
+use loop_core::run::{
+    CalledBy, History, Overridden, PersonAnswer, PersonRequest, Phase, Program, Provenance, Purpose, Started,
+};
 use loop_core::secrets::Secrets;
 use loop_core::spec::SpecNames;
 use loop_core::types::{CommandKey, RunId, Slot};

@@ -1,4 +1,4 @@
-//! The run whose work a run continues, for programs.
+//! The run whose work a run continues, and the run that called it, for programs.
 
 use loop_core::run::{ParentEffect, Started};
 use schemars::JsonSchema;
@@ -37,6 +37,25 @@ pub struct ParentEffectReport {
     pub status: Option<String>,
     /// The evidence of this run that holds its result. Null if this run does not know of the call.
     pub evidence: Option<String>,
+}
+
+/// The run that called a run as a tool.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct CallerReport {
+    /// Its id.
+    pub run: String,
+    /// The run at the top of the tree.
+    pub root: String,
+    /// The key of its action, `pass/action-n`.
+    pub action: String,
+}
+
+impl CallerReport {
+    /// The caller in a run's first event. `None`: no run called it.
+    pub fn of(started: &Started) -> Option<Self> {
+        let by = started.provenance.called_by.as_deref()?;
+        Some(Self { run: by.run.to_string(), root: by.root.to_string(), action: by.key.to_string() })
+    }
 }
 
 impl ParentReport {

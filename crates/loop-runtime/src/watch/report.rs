@@ -21,7 +21,7 @@ pub use crate::watch::asked::{
 pub use crate::watch::batch_line::{BatchLine, BatchState};
 pub use crate::watch::claims::{ClaimReport, ClaimTotalsReport, marked};
 pub use crate::watch::explain::{continued_with, counted, explain, sentence};
-pub use crate::watch::parent::{ParentEffectReport, ParentReport};
+pub use crate::watch::parent::{CallerReport, ParentEffectReport, ParentReport};
 
 /// The version of this format.
 pub const REPORT_VERSION: u32 = 1;
@@ -114,6 +114,9 @@ pub struct Report {
     /// The run whose work it continues: of a fork, a retry and a salvaged run. Absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<ParentReport>,
+    /// The run that called it as a tool. Absent: none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub called_by: Option<CallerReport>,
     /// The settings that the caller gave instead of the domain's, for example on the command line.
     pub overridden: Vec<OverriddenReport>,
     /// Lines for people: another model served than was requested, the selection of tools failed, a client left an option out,
@@ -704,6 +707,7 @@ impl Report {
             domain: None,
             domain_hash: domain_hash(started).to_string(),
             parent: ParentReport::of(started),
+            called_by: CallerReport::of(started),
             overridden: started
                 .provenance
                 .overridden

@@ -79,9 +79,8 @@ pub enum ValuePlace {
 }
 
 impl ValuePlace {
-    fn of(run: &Run, Evidence { id, tool, .. }: &Evidence) -> Self {
-        let policy = run.spec().tool(tool).map(|tool| &tool.policy);
-        let untrusted = policy.is_none_or(|policy| policy.returns_untrusted);
+    fn of(run: &Run, evidence: &Evidence) -> Self {
+        let (Evidence { id, tool, .. }, untrusted) = (evidence, evidence.taint(run.spec()).untrusted);
         Self::Evidence { evidence: id.to_string(), tool: tool.to_string(), untrusted }
     }
 

@@ -27,11 +27,10 @@ pub(super) fn evidence(state: &Run, recorded: &Recorded, id: Option<&str>) -> Re
     let evidence = wanted.map(|evidence| {
         let Evidence { id, key: of, pass, tool, parameters, observation, .. } = evidence;
         let data = serde_json::from_str::<Value>(&observation.data);
-        let policy = state.spec().tool(tool).map(|tool| &tool.policy);
         json!({
             "id": id.to_string(), "tool": tool, "pass": pass, "parameters": parameters.value().ok(),
             "unix_ms": returned.get(of),
-            "untrusted": policy.is_some_and(|policy| policy.returns_untrusted),
+            "untrusted": evidence.taint(state.spec()).untrusted,
             "status": observation.status.name(), "summary": observation.summary,
             "text": markdown_of(observation), "data": data.ok(),
         })

@@ -25,6 +25,9 @@ pub(crate) fn lines(started: &Started, domain: &str, calls: &[ServedCall]) -> Ve
     if !settings.is_empty() {
         lines.push(format!("set:     {}", settings.join(", ")));
     }
+    if let Some(by) = provenance.called_by.as_deref() {
+        lines.push(format!("part of: run {}, called by {} of run {}", by.root, by.key, by.run));
+    }
     lines.push(format!("by:      {}", [program(started), named(started, domain)].concat().join(", ")));
     lines
 }
@@ -38,6 +41,8 @@ pub(crate) fn list(started: &Started, domain: &str, calls: &[ServedCall]) -> Vec
     }
     let overridden = provenance.overridden.iter();
     list.extend(overridden.map(|Overridden { setting, value }| format!("overridden: {setting} = {value}")));
+    let by = provenance.called_by.as_deref();
+    list.extend(by.map(|by| format!("called by: run {}, {}", by.run, by.key)));
     list.extend(program(started).iter().map(|program| format!("program: {program}")));
     list.extend(named(started, domain).iter().map(|domain| format!("domain: {domain}")));
     list

@@ -247,8 +247,7 @@ fn rests_on_untrusted(run: &Run, cited: &[EvidenceId]) -> bool {
             return run.spec().gate.item_untrusted;
         }
         let evidence = loop_core::Evidence::find(run.evidence(), *id);
-        let tool = evidence.and_then(|evidence| run.spec().tool(&evidence.tool));
-        tool.is_some_and(|tool| tool.policy.returns_untrusted)
+        evidence.is_some_and(|evidence| evidence.taint(run.spec()).untrusted)
     };
     !cited.is_empty() && cited.iter().all(is_untrusted)
 }

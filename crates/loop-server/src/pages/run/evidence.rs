@@ -12,6 +12,7 @@ use maud::{Markup, html};
 use super::Seen;
 use super::claims::ClaimPart;
 use super::shown::{Shown, anchor, nothing};
+use crate::pages::runs::encoded;
 use crate::pages::text::{CutText, TextBudget, rest, t};
 
 /// Bytes of all evidence that a page shows, and of one result and its parameters.
@@ -51,6 +52,8 @@ struct Line {
     is_untrusted: bool,
     is_private: bool,
     warnings: Vec<Arc<str>>,
+    /// The run that was called. `None`: the tool is not one.
+    run: Option<String>,
     /// What it repeats. `None`: nothing.
     note: Option<String>,
 }
@@ -75,7 +78,7 @@ impl EvidencePart {
         let mut room = TextBudget::new(ROOM);
         let line = |evidence: &Evidence| {
             let Evidence { id, key, tool, parameters, observation, .. } = evidence;
-            let policy = run.spec().tool(tool).map(|tool| &tool.policy);
+            let taint = evidence.taint(run.spec());
             Line {
                 from: self.since.get(id).copied().unwrap_or_default(),
                 shortened: self.shortened.get(id).copied(),
@@ -86,8 +89,9 @@ impl EvidencePart {
                 status: observation.status,
                 summary: Arc::clone(&observation.summary),
                 text: room.take(&markdown_of(observation), MAX_BYTES),
-                is_untrusted: policy.is_some_and(|policy| policy.returns_untrusted),
-                is_private: policy.is_some_and(|policy| policy.reads_private),
+                is_untrusted: taint.untrusted,
+                is_private: taint.private,
+                run: observation.child.as_ref().and_then(|child| Some(child.run.as_ref()?.to_string())),
                 warnings: observation.warnings.clone(),
                 note: run.repeat_note(*id).map(|note| note.summary()),
             }
@@ -172,6 +176,9 @@ impl EvidencePart {
                     p { "Requested as " a href={ "#a" (anchor(line.key)) } { (t(&line.key.to_string())) } " with" }
                     pre tabindex="0" { (t(&line.parameters.text)) }
                     (rest(&line.parameters, &shown.rest))
+                    @if let Some(run) = line.run.as_ref().filter(|_| shown.place.is_server()) {
+                        p { "It is " a href={ "/runs/" (encoded(run)) } { "run " (t(run)) } "." }
+                    }
                     p { "What the model reads:" }
                     pre tabindex="0" { (self.text(line.id, &line.text)) }
                     (rest(&line.text, &shown.rest))

@@ -26,6 +26,8 @@ pub(super) struct Head {
     unix_ms: u64,
     /// The run whose work it continues.
     parent: Option<String>,
+    /// The run that called it as a tool.
+    caller: Option<String>,
     /// Lines about where the run comes from.
     origin: Vec<String>,
     unverified: Option<Arc<str>>,
@@ -121,6 +123,7 @@ impl Head {
             item: WorkItem { full: "".into(), compact: "".into(), ..started.item.clone() },
             unix_ms: started.unix_ms,
             parent: started.parent.as_ref().map(|parent| parent.run.to_string()),
+            caller: started.provenance.called_by.as_ref().map(|by| by.run.to_string()),
             origin,
             unverified: recorded.unverified.clone(),
             status: Changing::default(),
@@ -176,6 +179,9 @@ impl Head {
                 "run " code { (t(&self.id)) } " of " strong { (t(&self.domain)) } ", begun " (time(self.unix_ms)) " UTC"
                 @if shown.place.is_server() {
                     " · " a href={ "/compare?a=" (encoded(&self.id)) } { "Compare" }
+                    @if let Some(caller) = &self.caller {
+                        " · called by " a href={ "/runs/" (encoded(caller)) } { (t(caller)) }
+                    }
                     @if let Some(parent) = &self.parent {
                         " · continues " a href={ "/runs/" (encoded(parent)) } { (t(parent)) }
                         " · " a href={ "/compare?a=" (encoded(parent)) "&b=" (encoded(&self.id)) } { "Compare with it" }
