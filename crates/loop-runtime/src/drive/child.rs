@@ -165,6 +165,10 @@ impl ChildCall {
             let run = match runner.open_keyed(item.clone(), history.clone(), key, None).await {
                 Ok(opening) => return Ok(Opened::Here(Box::new(opening))),
                 Err(StartError::Journal(JournalError::KeyTaken { run, .. })) => run,
+                // Nothing is kept of either run, so that neither is continued.
+                Err(StartError::Journal(JournalError::NotKept { .. })) => {
+                    return Ok(Opened::Here(Box::new(runner.open(item, history).await?)));
+                }
                 Err(error) => return Err(error.into()),
             };
             let read = runner.journal().read(&run).await.map_err(StartError::from)?;
