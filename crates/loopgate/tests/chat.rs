@@ -26,7 +26,7 @@ fn a_chat_shows_its_tools_and_limits_and_takes_another_model() {
     ] {
         assert!(ran.err.contains(said), "{said}: {}", ran.err);
     }
-    assert!(ran.out.contains("Found 15 users named Alice"), "{}", ran.out);
+    assert!(ran.out.contains("15 rows; the first: id 3"), "{}", ran.out);
 }
 
 #[test]

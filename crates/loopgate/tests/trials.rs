@@ -139,10 +139,10 @@ fn slips_are_one_line_before_anything_runs() {
         &["--model", "base=nope/x"],
         &["--model: no case can be run with base=nope/x; the first one: ", "unknown provider `nope`"],
     );
-    fails(&["--fresh"], &["--fresh: it is for --model, --repeat and --calibration"]);
+    fails(&["--fresh"], &["--fresh: it is for --model, --set, --profile, --repeat and --calibration"]);
     fails(
         &["--base-url", "base=http://127.0.0.1:9/"],
-        &["--base-url: it is for --model, --repeat and --calibration"],
+        &["--base-url: it is for --model, --set, --profile, --repeat and --calibration"],
     );
     fails(&["--repeat", "2", "--cache", "Cargo.toml"], &["--cache Cargo.toml: "]);
     fails(

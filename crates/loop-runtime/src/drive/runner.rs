@@ -462,18 +462,28 @@ impl Runner {
     }
 
     /// The same loop with other models: each is what `change` makes of the one before. One that serves several tiers is
-    /// changed for each of them.
+    /// changed once, and serves them as before: a model that replies from a list has one list.
     pub fn with_changed_models(
         self,
         mut change: impl FnMut(Arc<dyn ChatModel>) -> Arc<dyn ChatModel>,
     ) -> Self {
         self.with(|parts| {
             let Models { selector, base, escalated, fallback } = parts.models.clone();
+            let mut changed: Vec<(Arc<dyn ChatModel>, Arc<dyn ChatModel>)> = Vec::new();
+            let mut of = |model: Arc<dyn ChatModel>| {
+                let known = changed.iter().find(|(before, _)| Arc::ptr_eq(before, &model));
+                if let Some((_, after)) = known {
+                    return Arc::clone(after);
+                }
+                let after = change(Arc::clone(&model));
+                changed.push((model, Arc::clone(&after)));
+                after
+            };
             parts.models = Models {
-                selector: change(selector),
-                base: change(base),
-                escalated: change(escalated),
-                fallback: change(fallback),
+                selector: of(selector),
+                base: of(base),
+                escalated: of(escalated),
+                fallback: of(fallback),
             };
         })
     }
