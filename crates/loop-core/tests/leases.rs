@@ -235,7 +235,7 @@ struct Node {
 
 impl Node {
     fn of(name: &str, limits: Limits, caller: Option<(usize, RunTool)>) -> Self {
-        let tool = delegate(&Limits { model_calls: 8, tool_calls: 6, ..limits.clone() });
+        let tool = delegate(&Limits { model_calls: 8, tool_calls: 6, ..limits });
         let world = run().tool(tool).with(|spec| spec.limits = limits.clone()).start_as(name);
         Self { world: Some(world), caller, limits, settled: false }
     }
