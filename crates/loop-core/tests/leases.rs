@@ -178,7 +178,7 @@ fn an_effect_in_doubt_below_makes_the_caller_doubtful() {
 }
 
 #[test]
-fn an_effect_that_a_run_below_owes_is_owed_here_until_a_later_call_makes_it() {
+fn an_effect_that_a_run_below_owes_is_owed_here() {
     let asked = |results: &[bool], priority: &str| {
         let mut world = caller(|_| {}).start();
         for (nth, undone) in results.iter().enumerate() {
@@ -192,7 +192,8 @@ fn an_effect_that_a_run_below_owes_is_owed_here_until_a_later_call_makes_it() {
     };
     assert_eq!(asked(&[true], "required"), (StopClass::Partial, true));
     assert_eq!(asked(&[false], "required"), (StopClass::Answered, false));
-    assert_eq!(asked(&[true, false], "required"), (StopClass::Answered, false));
+    // Another task does not stand for the one that was left undone.
+    assert_eq!(asked(&[true, false], "required"), (StopClass::Partial, true));
     assert_eq!(asked(&[false, true], "required"), (StopClass::Partial, true));
     assert_eq!(asked(&[true], "recommended"), (StopClass::Answered, false));
 }
@@ -210,6 +211,32 @@ fn time_in_which_a_run_below_waits_for_people_does_not_count() {
     assert!(!world.run.waits_for_people());
     let world = world.wait(1_000).finished("1/action-0", ran((0, 1), Taint::default()));
     assert_eq!(world.run.elapsed_ms(), 1_000);
+}
+
+#[test]
+fn a_run_that_waits_holds_no_other_call_back_and_work_beside_it_counts() {
+    let setup = loop_testkit::conversation().tool(delegate(&Limits::default()));
+    let world = setup.limits(|limits| limits.wall_ms = 100_000).start();
+    let both = calls(&[("delegate", target("a")), ("fetch_device", target("b"))]);
+    let mut world = world.replied(&both);
+    let RunTool { key, attempt, .. } = world.tools()[0].clone();
+    let used = Box::new(ChildUse { model_calls: 1, ..ChildUse::default() });
+    world.apply(EventKind::RunWaits { key, attempt, used });
+    assert!(!world.run.waits_for_people(), "the other call is in turn");
+    assert_eq!(&*world.tools()[0].tool, "fetch_device");
+    let world = world.wait(40_000).finished("1/action-1", found("it"));
+    assert!(world.run.waits_for_people());
+    let world = world.wait(500_000).resumed(500_000);
+    assert_eq!(world.run.elapsed_ms(), 40_000);
+}
+
+#[test]
+fn a_lease_leaves_the_tool_calls_that_people_may_approve() {
+    let send = tool("send", Effect::Egress);
+    let setup = caller(|limits| limits.tool_calls = 5).tool(send).people();
+    let world = setup.start().replied(&delegating(&["a"]).asks("send", target("b")));
+    let [lease] = leases(&world)[..] else { panic!() };
+    assert_eq!(lease.tool_calls, 5 - 2);
 }
 
 #[test]

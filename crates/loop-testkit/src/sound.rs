@@ -80,12 +80,13 @@ fn turns_are_kept(run: &Run) -> Result<(), String> {
             !matches!(observation.status, Denied | Duplicate | Cancelled | InDoubt)
         })
     };
-    let open = |work: &&Work| work.announced && work.observation.is_none();
-    let in_flight: Vec<&Work> = batch.work.iter().filter(open).collect();
+    // A run that was called and has waited for people holds no other call back, also once it is driven again.
+    let open = |work: &&Work| work.observation.is_none() && work.lease.is_none();
+    let in_flight: Vec<&Work> = batch.work.iter().filter(open).filter(|work| work.announced).collect();
     match run.spec().protocol.execution() {
         Execution::Ordered | Execution::Single => {
             must(in_flight.len() <= 1, || format!("{} calls at once", in_flight.len()))?;
-            let waiting = batch.work.iter().position(|work| work.observation.is_none());
+            let waiting = batch.work.iter().position(|work| open(&work));
             let early = waiting.and_then(|at| batch.work.get(at + 1..)).unwrap_or_default();
             must(!early.iter().any(|work| work.announced || ran(work)), || "a call came early".to_owned())
         }

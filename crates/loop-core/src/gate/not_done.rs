@@ -75,7 +75,7 @@ impl fmt::Display for NotDone {
 /// The owed effects among `actions` that did not happen, each once, in request order. `evidence` holds their results.
 ///
 /// An effect is owed until it ran, whatever it returned, until an earlier result answered it, or until the same tool ran
-/// later. A run that is called as a tool is one if it owed one itself that did not happen. An action that names no tool or has invalid arguments is not an effect: the model reads why, and may correct or drop it.
+/// later. A run that is called as a tool is one if it owed one itself that did not happen, until the same call left none. An action that names no tool or has invalid arguments is not an effect: the model reads why, and may correct or drop it.
 pub(crate) fn not_done(
     spec: &RunSpec,
     has_plan: bool,
@@ -117,7 +117,9 @@ pub(crate) fn not_done(
             Verdict::Duplicate { of, evidence, .. } => (by_key.get(of).copied(), is_run(*evidence)),
             _ => (None, false),
         };
-        let is_later_run = last_run.get(&action.tool).is_some_and(|last| *last > action.key);
+        // Another task of a run that is called does not stand for this one.
+        let is_called = effect(action).is_some_and(|tool| tool.policy.lease.is_some());
+        let is_later_run = !is_called && last_run.get(&action.tool).is_some_and(|last| *last > action.key);
         let is_done = is_answered || is_later_run || ran.contains(&call(action));
         if !is_owed || is_done || earlier.is_some_and(has_run) {
             continue;

@@ -228,9 +228,13 @@ impl Rest<'_> {
         if self.spec.protocol.properties().has_contract {
             self.knowledge.echoes.read_observation(&observation);
         }
+        let has_sub_call = work.sub_call.take().is_some();
         work.observation = Some(observation);
+        // What the others have done until now was work.
+        let others = batch.work.iter_mut().filter_map(|work| work.waiting.as_mut());
+        others.for_each(|waiting| waiting.since = self.clock.now);
         self.notes.push(Note::ActionSettled { key, evidence, status });
-        if work.sub_call.take().is_some() {
+        if has_sub_call {
             self.settle_sub_call(key, attempt, used);
         }
     }
@@ -300,7 +304,7 @@ impl Rest<'_> {
         if !self.spec.protocol.execution().is_ordered() || batch.is_held(self.inbox, self.spec) {
             return;
         }
-        let next = batch.work.iter_mut().find(|work| work.observation.is_none());
+        let next = batch.work.iter_mut().find(|work| work.observation.is_none() && work.waiting.is_none());
         // A poll is announced each time.
         let is_free = |work: &&mut Work| self.calls.is_read(work, self.spec) && work.poll.is_none();
         if let Some(work) = next.filter(is_free) {
@@ -386,7 +390,7 @@ impl Rest<'_> {
             let (pass, parameters) = (action.key.pass, action.parameters.clone());
             if let Some(tool) = self.spec.tool(&tool) {
                 self.knowledge.taint = self.knowledge.taint.after_result(tool, &observation);
-                self.knowledge.settle_plan(self.spec, tool, &work, &parameters, observation.status, before);
+                self.knowledge.settle_plan(self.spec, tool, &work, &parameters, &observation, before);
             }
             self.calls.trouble.settled(&tool, pass, observation.status);
             let (id, key) = (work.evidence, work.key);

@@ -11,7 +11,7 @@ use crate::reply::Echoes;
 use crate::run::calls::Work;
 use crate::run::warning::{MAX_WARNINGS, RunWarning};
 use crate::spec::{RunSpec, ToolSpec};
-use crate::types::{Arguments, CommandKey, Evidence, EvidenceId, Status, Taint};
+use crate::types::{Arguments, CommandKey, Evidence, EvidenceId, Observation, Status, Taint};
 
 /// The observations, and what follows from having read them.
 ///
@@ -66,13 +66,14 @@ impl Knowledge {
         tool: &ToolSpec,
         work: &Work,
         parameters: &Arguments,
-        status: Status,
+        result: &Observation,
         before: Taint,
     ) {
         let Some(plan) = &mut self.plan else { return };
-        if status.is_unrun() || status == Status::InvalidInput {
+        let is_private = Taint::default().after_result(tool, result).private;
+        if result.status.is_unrun() || result.status == Status::InvalidInput {
             plan.free(&work.key);
-        } else if tool.policy.reads_private && before.untrusted {
+        } else if is_private && before.untrusted {
             let parameters = parameters.value().unwrap_or(&Value::Null);
             plan.leaked_into(spec, tool, parameters, work.evidence);
         }

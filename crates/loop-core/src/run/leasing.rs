@@ -51,7 +51,7 @@ impl Rest<'_> {
         let runs: Vec<(usize, Lease)> = runs.collect();
         let mut waiting = runs.len() as u32;
         for (at, maximum) in runs {
-            let part = self.left_to_lease().shared_by(waiting);
+            let part = self.left_to_lease(batch.asks.len()).shared_by(waiting);
             waiting -= 1;
             let lease = maximum.within(part);
             let Some(work) = batch.work.get_mut(at) else { continue };
@@ -67,8 +67,9 @@ impl Rest<'_> {
         }
     }
 
-    /// What the run may still lease: its rest, without what is reserved for its final pass and one call for it.
-    fn left_to_lease(&self) -> Lease {
+    /// What the run may still lease: its rest, without what is reserved for its final pass and one call for it, and without
+    /// the tool calls that people may approve.
+    fn left_to_lease(&self, asks: usize) -> Lease {
         let limits = &self.spec.limits;
         let budget = &*self.budget;
         let totals = &budget.totals;
@@ -86,7 +87,7 @@ impl Rest<'_> {
         });
         let calls = totals.model_calls.saturating_add(budget.granted_sub_calls);
         let calls = calls.saturating_add(budget.leased.model_calls).saturating_add(1);
-        let tools = totals.tool_calls.saturating_add(budget.leased.tool_calls);
+        let tools = totals.tool_calls.saturating_add(budget.leased.tool_calls).saturating_add(asks as u32);
         Lease {
             cost,
             tokens,

@@ -424,7 +424,9 @@ impl Batch {
         calls: &'a Calls,
         spec: &'a RunSpec,
     ) -> impl Iterator<Item = (usize, &'a Work)> {
-        let open = self.work.iter().enumerate().filter(|(_, work)| work.observation.is_none());
+        // A run that waits for people holds no other call back.
+        let is_open = |work: &Work| work.observation.is_none() && work.waiting.is_none();
+        let open = self.work.iter().enumerate().filter(move |(_, work)| is_open(work));
         let mut writes = 0;
         let turns = open.enumerate().filter(move |(nth, (_, work))| {
             let changes = spec.protocol.properties().one_write_at_a_time && !calls.is_read(work, spec);

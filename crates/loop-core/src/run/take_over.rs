@@ -50,6 +50,12 @@ pub enum NotTakenOver {
     /// A retry of a run that does not write a document.
     #[error("its protocol is not `document`: what it knows is a conversation, and not evidence")]
     NoDocument,
+    /// Another run called it as a tool.
+    #[error("it is a part of run {root}, which called it; fork or retry that one")]
+    Called {
+        /// The run at the top of the tree.
+        root: RunId,
+    },
     /// An entry does not follow from those before it.
     #[error(transparent)]
     Rejected(#[from] Rejected),
@@ -193,6 +199,10 @@ impl Run {
         facts: Facts,
     ) -> Result<(Self, Event, Vec<Note>), NotTakenOver> {
         let before = &of.state.started;
+        // Its item is a model's text, and its caller's policy would be lost.
+        if let Some(by) = before.provenance.called_by.as_deref() {
+            return Err(NotTakenOver::Called { root: by.root.clone() });
+        }
         if std::mem::discriminant(&spec.protocol) != std::mem::discriminant(&of.spec.protocol) {
             return Err(NotTakenOver::OtherProtocol);
         }

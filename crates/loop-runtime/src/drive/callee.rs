@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use loop_core::Run;
 use loop_core::WorkItem;
 use loop_core::run::{CalledBy, RunTool};
-use loop_core::spec::GateSettings;
+use loop_core::spec::{CostMode, GateSettings};
 use loop_core::types::{Arguments, CommandKey, EvidenceId, Lease, TraceParent};
 use loop_tools::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::Value;
@@ -84,6 +84,7 @@ pub(crate) struct ChildCall {
     /// The work item that the caller works on.
     pub(super) item: WorkItem,
     pub(super) gate: GateSettings,
+    pub(super) cost_mode: CostMode,
     pub(super) markdown_chars: usize,
     pub(super) span: Option<TraceParent>,
 }
@@ -102,6 +103,7 @@ impl ChildCall {
             evidence: action.and_then(|action| action.evidence),
             item: run.started().item.clone(),
             gate: spec.gate.clone(),
+            cost_mode: spec.limits.cost_mode,
             markdown_chars: spec.limits.markdown_chars as usize,
             span,
         }

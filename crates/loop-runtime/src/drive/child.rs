@@ -6,8 +6,9 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use loop_core::run::{PersonRequest, Phase, StopMode};
+use loop_core::spec::CostMode;
 use loop_core::types::{ChildUse, Effect, EvidenceId, Observation, RunId, Status, StopClass, Taint, Totals};
-use loop_core::{EventKind, Outcome, Run, RunSpec, WorkItem};
+use loop_core::{EventKind, Outcome, Run, RunSpec, StopReason, WorkItem};
 use loop_journal::{JournalError, replay};
 use loop_llm::Message;
 use loop_tools::{ToolDeclaration, ToolResult};
@@ -139,7 +140,12 @@ impl ChildCall {
     fn runner(&self, of: &Runner, caller: &Parts) -> Runner {
         of.clone().with(|parts| {
             let own = RunSpec::clone(&parts.spec);
-            let limits = own.limits.clone().under(&self.lease);
+            let mut limits = own.limits.clone().under(&self.lease);
+            limits.cost_mode = match (self.cost_mode, limits.cost_mode) {
+                (CostMode::Strict, _) => CostMode::Strict,
+                (CostMode::Estimated, CostMode::After) => CostMode::Estimated,
+                (_, own) => own,
+            };
             let mut gate = own.gate.clone().under(&self.gate);
             parts.approver = parts.approver.take().or_else(|| caller.approver.clone());
             // Who answers another run here would not see what this one asks.
@@ -176,12 +182,26 @@ impl ChildCall {
             if let Phase::Done { outcome } = state.phase() {
                 return Ok(Opened::Ended(outcome.clone(), state.taint()));
             }
-            match runner.reopen_with(&run, runner.parts().take_said(&run)).await {
-                Ok(opening) => return Ok(Opened::Here(Box::new(opening))),
+            match runner.reopen(&run).await {
+                Ok(opening) => match self.with_said(runner, opening).await {
+                    Ok(opening) => return Ok(Opened::Here(Box::new(opening))),
+                    Err(error) => return Err(Why::Resume(error, Box::new(used_by(&state)))),
+                },
                 Err(StartError::Journal(JournalError::Busy { .. })) => tokio::time::sleep(BUSY).await,
                 Err(error) => return Err(Why::Resume(error, Box::new(used_by(&state)))),
             }
         }
+    }
+
+    /// The run with what people said to it. What it refuses came too late: then it continues without.
+    async fn with_said(&self, runner: &Runner, mut opening: Opening) -> Result<Opening, StartError> {
+        let run = opening.run.id().clone();
+        let said = runner.parts().take_said(&run);
+        if opening.apply(said.into_iter().map(|kind| runner.masked(kind))).is_ok() {
+            return Ok(opening);
+        }
+        drop(opening);
+        runner.reopen(&run).await
     }
 
     /// The result of a run that ended, and its status where that does not follow from the result.
@@ -205,6 +225,7 @@ impl ChildCall {
         let summary = format!("run {} ended: {} ({cost})", outcome.run, reason.name());
         let is_blank = loop_core::types::is_blank(&text);
         let status = match outcome.stop.class {
+            _ if outcome.stop.also_has(StopReason::InDoubt) => Some(Status::InDoubt),
             StopClass::InDoubt => Some(Status::InDoubt),
             StopClass::Cancelled => Some(Status::Cancelled),
             StopClass::Answered | StopClass::Partial if !is_blank => None,

@@ -97,6 +97,8 @@ impl Deref for Cell {
 struct Inside {
     remote: Option<Remote>,
     stop: Option<StopMode>,
+    /// Whether something was said to a run that it called since its driver began.
+    said_below: bool,
     trouble: Option<Arc<str>>,
     /// The ids of the requests from other servers that its driver has.
     handed_over: BTreeSet<Arc<str>>,
@@ -115,6 +117,14 @@ impl Cell {
 
     pub(super) fn entries(&self) -> u64 {
         self.live.borrow().entries
+    }
+
+    pub(super) fn is_said_below(&self) -> bool {
+        self.with(|inside| inside.said_below)
+    }
+
+    pub(super) fn set_said_below(&self, is_said: bool) {
+        self.with(|inside| inside.said_below = is_said);
     }
 
     pub(super) fn set_phase(&self, phase: RunPhase) {

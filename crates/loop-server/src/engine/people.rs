@@ -292,6 +292,7 @@ impl Engine {
         }
         if self.inner.domains.contains_key(&top.spec().domain) {
             let cell = self.cell_of(&top).await?;
+            cell.set_said_below(true);
             self.continue_run(&cell);
         }
         Ok(())

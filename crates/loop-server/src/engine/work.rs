@@ -62,6 +62,7 @@ impl Engine {
         let place = Place { engine: self.clone(), domain: Arc::clone(&job.domain), cell: Arc::clone(&cell) };
         let engine = self.clone();
         let is_new = cell.phase() == RunPhase::Queued;
+        cell.set_said_below(false);
         cell.set_phase(RunPhase::Running);
         self.inner.tasks.spawn(async move {
             let came = if is_new { engine.begin(&cell).await } else { engine.resume_job(&cell).await };
@@ -85,8 +86,9 @@ impl Engine {
             }
             Came::Waits { until_unix_ms } => {
                 cell.set_phase(RunPhase::Waiting { until_unix_ms });
-                // A stop that came when the driver was already leaving. One that another process drives is looked at again.
-                if cell.stop().is_some() && until_unix_ms != ELSEWHERE {
+                // A stop, or an answer to a run below, that came when the driver was already leaving. One that another process drives is looked at again.
+                let has_news = cell.stop().is_some() || cell.is_said_below();
+                if has_news && until_unix_ms != ELSEWHERE {
                     self.continue_run(cell);
                 }
             }

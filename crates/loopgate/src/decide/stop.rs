@@ -127,9 +127,16 @@ async fn dequeued(journal: &StoredJournal, run: &RunId, how: StopMode) -> Result
 async fn end(journal: Arc<StoredJournal>, run: &RunId, again: &AgainArgs) -> Result<String, Failure> {
     let found = Found::read(journal, run).await?;
     let (domain, runner) = found.runner(again).await?;
-    let request = EventKind::StopRequested { how: StopMode::Now };
-    let begun = runner.resume_with(run, [request]).start().await;
-    let handle = begun.map_err(|error| explained(error, domain.folder()))?;
+    let explained = |error| explained(error, domain.folder());
+    // Runs that it called end with it, so they are driven again as well.
+    let handle = if found.run.waits_below().next().is_some() {
+        let handle = runner.resume(run).start().await.map_err(explained)?;
+        handle.stop(StopMode::Now);
+        handle
+    } else {
+        let request = EventKind::StopRequested { how: StopMode::Now };
+        runner.resume_with(run, [request]).start().await.map_err(explained)?
+    };
     match handle.driven().await {
         Driven::Ended(outcome) => Ok(format!("stopped: run {run}: {}", ended(&outcome).1)),
         Driven::Waiting(_) => Err(Failure::new(format!("run {run} still waits for a person"))),

@@ -237,7 +237,11 @@ impl Found {
                 Ok(ExitCode::SUCCESS)
             }
             Some(root) => {
-                let said = BTreeMap::from([(self.id().clone(), stated)]);
+                // It is journaled before anything else is needed, unless the run would end by it.
+                let is_noted = !stated.is_empty()
+                    && note_alone(self.journal.as_ref(), self.id(), stated.clone()).await?.is_some();
+                let said =
+                    if is_noted { BTreeMap::new() } else { BTreeMap::from([(self.id().clone(), stated)]) };
                 root.go_on_with(Vec::new(), said, go_on).await
             }
         }
