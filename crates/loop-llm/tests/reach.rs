@@ -10,13 +10,16 @@ use loop_llm::codec::Api;
 use loop_llm::http::reach;
 use loop_llm::wrap::{BreakerHandle, BreakerPolicy, BreakerState, CircuitBreaker, RetryPolicy, Retrying};
 use loop_llm::{ErrorPhase, LlmError, complete};
+use tokio::net::TcpSocket;
 
 use crate::sockets::{client_at, request, soon};
 
-/// A URL at which nothing listens.
-fn off() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", listener.local_addr().unwrap())
+/// A URL at which nothing listens, as long as the socket is held: without it another test's server may get the port.
+fn off() -> (TcpSocket, String) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}", socket.local_addr().unwrap());
+    (socket, url)
 }
 
 /// The error of a call as a run makes it, and how long it took.
@@ -32,7 +35,7 @@ async fn called(api: Api, url: &str, breaker: &BreakerHandle) -> (LlmError, Dura
 #[tokio::test]
 async fn a_server_that_is_off_is_said_at_once_with_its_url_however_often_it_is_called() {
     for api in Api::ALL {
-        let (url, breaker) = (off(), BreakerHandle::new(BreakerPolicy::default()));
+        let ((_port, url), breaker) = (off(), BreakerHandle::new(BreakerPolicy::default()));
         for _ in 0..7 {
             let (error, took) = called(api, &url, &breaker).await;
             assert_eq!((error.kind, error.phase), (FailureKind::Connection, ErrorPhase::Connect));

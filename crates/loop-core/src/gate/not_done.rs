@@ -117,7 +117,7 @@ pub(crate) fn not_done(
             Verdict::Duplicate { of, evidence, .. } => (by_key.get(of).copied(), is_run(*evidence)),
             _ => (None, false),
         };
-        // Another task of a run that is called does not stand for this one.
+        // Another task of a run that is called is not this one.
         let is_called = effect(action).is_some_and(|tool| tool.policy.lease.is_some());
         let is_later_run = !is_called && last_run.get(&action.tool).is_some_and(|last| *last > action.key);
         let is_done = is_answered || is_later_run || ran.contains(&call(action));
