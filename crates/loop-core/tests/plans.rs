@@ -6,7 +6,7 @@ use loop_core::gate::Measure;
 use loop_core::policy::Taint;
 use loop_core::run::{PersonAnswer, RunWarning};
 use loop_core::spec::{ArgSpec, PlanSlot};
-use loop_core::types::{Effect, Status, StopClass};
+use loop_core::types::{ChildUse, Effect, Observation, Status, StopClass};
 use loop_core::{Note, StopReason, Verdict};
 use serde_json::{Value, json};
 
@@ -184,6 +184,12 @@ fn private_data_that_was_not_planned_keeps_everything_in() {
     assert_eq!(leaks.verdicts().last(), Some(&"denied"));
     let said = leaks.run.plan().and_then(|plan| plan.slots[0].void).map(|it| it.to_string());
     assert_eq!(said.as_deref(), Some("E2"));
+    // So it is where a run that was called read them.
+    let child = ChildUse { taint: Taint { untrusted: false, private: true }, ..ChildUse::default() };
+    let below = read(world(), "fetch_device").replied(&calls(&[("fetch_device", target("y"))]));
+    let result = Observation { child: Some(Box::new(child)), ..found("mails") };
+    let below = below.finished("3/action-0", result).replied(&send());
+    assert_eq!(below.verdicts().last(), Some(&"denied"));
     // What it intended is owed, since it was not done.
     let outcome = leaks.replied(&text("Done.")).ends(StopReason::Completed).outcome().clone();
     assert_eq!(outcome.stop.class, StopClass::Partial);

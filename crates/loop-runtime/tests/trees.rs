@@ -222,6 +222,24 @@ async fn what_a_run_below_used_and_how_it_ended_is_told() {
 }
 
 #[tokio::test]
+async fn a_part_counts_as_strictly_as_its_caller_and_is_not_taken_over() {
+    let (ledger, journal) = (Ledger::default(), memory());
+    let loose = Limits { cost_mode: CostMode::After, ..limits(12) };
+    let below =
+        Agent::new(boss(0, &ledger)).limits(loose).with_journal(Arc::clone(&journal)).build().unwrap();
+    let agent = Agent::new(boss(1, &ledger)).limits(limits(12)).with_journal(Arc::clone(&journal));
+    let agent = agent.with_tool(below.as_tool("delegate", "Does it")).build().unwrap();
+    let answer = agent.prompt("do it").await.unwrap();
+    let part = answer.meta.outcome.evidence[0].observation.child.as_ref().unwrap().run.clone().unwrap();
+    assert_eq!(journal.read(&part).await.unwrap().spec.limits.cost_mode, CostMode::Strict);
+    let said = format!("it is a part of run {}, which called it", answer.meta.run);
+    for request in [below.runner().fork(&part, None), below.runner().retry(&part)] {
+        let error = request.start().await.err().unwrap().to_string();
+        assert!(error.contains(&said), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_run_that_cannot_begin_is_a_result_and_costs_nothing() {
     let ledger = Ledger::default();
     let poor = Limits { cost: Some(PicoUsd(1_000)), ..limits(12) };

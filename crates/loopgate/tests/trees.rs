@@ -5,6 +5,7 @@ use crate::common;
 use std::path::PathBuf;
 
 use common::Shell;
+use common::server::{Server, path};
 use serde_json::{Value, json};
 
 const DESK: &str = r#"
@@ -96,6 +97,39 @@ fn a_denial_below_leaves_the_root_unanswered() {
     // The text of the root says otherwise. What was asked for did not happen.
     assert_eq!(ran.code, 3, "{}{}", ran.out, ran.err);
     assert!(ran.err.contains("change left an effect of its own undone"), "{}", ran.err);
+}
+
+#[test]
+fn a_stop_of_the_root_ends_the_part_that_waits() {
+    let shell = Shell::new();
+    let folder = desk(&shell, "");
+    let ran = shell.run(&["run", path(&folder), "--text", "Bob works for EPAM now"]);
+    assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
+    let stopped = shell.run(&["stop", &id_of(&ran.err)]);
+    assert_eq!(stopped.code, 0, "{}{}", stopped.out, stopped.err);
+    assert!(pending(&shell).is_empty());
+    let listed = shell.json(&["runs", "--json"]);
+    assert_eq!(listed["totals"]["runs"], 2, "{listed:#}");
+    assert_eq!(listed["totals"]["by_outcome"], json!({ "stopped": 2 }), "{listed:#}");
+}
+
+#[test]
+fn the_server_continues_the_root_when_its_part_is_approved() {
+    // K8, K17
+    let shell = Shell::new();
+    let folder = desk(&shell, "");
+    let server = Server::start(&shell, &[path(&folder)]);
+    let view = server.submitted(&json!({ "item": "Bob works for EPAM now" }));
+    assert_eq!(view["state"], "waiting", "{view}");
+    let waits = &server.get("/v1/pending")["pending"][0];
+    let (root, below) = (view["run"].as_str().unwrap(), waits["run"].as_str().unwrap());
+    assert_ne!(root, below);
+    let body = json!({ "key": waits["action"], "binding": waits["binding"] }).to_string();
+    let approved = server.ask(&format!("POST /v1/runs/{below}/approve"), "", &body);
+    assert_eq!(approved.status, 202, "{approved:?}");
+    let ended = server.ask(&format!("GET /v1/runs/{root}"), "prefer: wait=30\r\n", "").json();
+    assert_eq!((&ended["state"], &ended["class"]), (&json!("ended"), &json!("answered")), "{ended}");
+    assert_eq!(server.end().0, 0);
 }
 
 #[test]
