@@ -110,7 +110,7 @@ fn a_stop_of_the_root_ends_the_part_that_waits() {
     assert!(pending(&shell).is_empty());
     let listed = shell.json(&["runs", "--json"]);
     assert_eq!(listed["totals"]["runs"], 2, "{listed:#}");
-    assert_eq!(listed["totals"]["by_outcome"], json!({ "stopped": 2 }), "{listed:#}");
+    assert_eq!(listed["totals"]["by_outcome"], json!({ "cancelled": 2 }), "{listed:#}");
 }
 
 #[test]

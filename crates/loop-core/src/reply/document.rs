@@ -9,7 +9,7 @@ use crate::reply::native::refused;
 use crate::reply::parse_warning::ParseWarning;
 use crate::reply::proposal::{Ending, Proposal, Refused};
 use crate::reply::read::Reading;
-use crate::reply::sections;
+use crate::reply::sections::{self, Names};
 use crate::spec::{DocumentSpec, NonceMode};
 use crate::types::{Confidence, ToolCall};
 
@@ -20,11 +20,12 @@ pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>)
         proposal.parse_warnings.push(ParseWarning::CutReply);
         return proposal;
     }
-    let (text, layout, odd) = lay_out(&reply.text, &document.sections);
+    let names = Names::of(&document.sections);
+    let (text, layout, odd) = lay_out(&reply.text, &names);
     let mut found = contract::find(&text, &layout, rules(document, reading));
     found.hidden.extend(layout.thoughts.iter().cloned());
     found.hidden.sort_by_key(|range| range.start);
-    let parsed = sections::parse(&text, &layout, &found.hidden, &document.sections);
+    let parsed = sections::parse(&text, &layout, &found.hidden, &names);
     let mut proposal = Proposal {
         sections: parsed.sections,
         confidence: Confidence::Unknown,
@@ -63,7 +64,7 @@ pub(super) fn repair(proposal: &mut Proposal, reply: &Reply, document: &Document
 
 pub(super) fn salvage(partial: &str, document: &DocumentSpec, reading: Reading<'_>) -> Proposal {
     // The text after the last heading may be cut anywhere, unless a contract follows it. The text before it is complete.
-    let (text, layout, _) = lay_out(partial, &document.sections);
+    let (text, layout, _) = lay_out(partial, &Names::of(&document.sections));
     let complete = layout.headings.last().map_or(0, |heading| heading.line.start);
     let complete = contract::end_of_last(&text, &layout).map_or(complete, |end| end.max(complete));
     let text = text.get(..complete).unwrap_or_default();

@@ -7,24 +7,21 @@ use crate::reply::contract;
 use crate::reply::markdown::{Fence, Heading, Layout, loose_title, with_line_feeds};
 use crate::reply::parse_warning::ParseWarning;
 use crate::reply::sections::{Names, body};
-use crate::spec::SectionSpec;
 use crate::types::steps;
 
 /// A reply with its layout. A reply with a declared `##` heading and a fenced contract keeps both as they are.
-pub(crate) fn lay_out<'a>(
-    reply: &'a str,
-    declared: &[SectionSpec],
-) -> (Cow<'a, str>, Layout, Vec<ParseWarning>) {
-    let names = Names::of(declared);
+pub(crate) fn lay_out<'a>(reply: &'a str, names: &Names<'_>) -> (Cow<'a, str>, Layout, Vec<ParseWarning>) {
     let mut odd = Vec::new();
     let mut text = with_line_feeds(reply);
     let mut layout = Layout::of(&text);
-    if let Some(inner) = unwrapped(&text, &layout, &names) {
+    let mut is_strict = has_declared(&text, &layout, names);
+    if let Some(inner) = unwrapped(&text, &layout, is_strict, names) {
         odd.push(ParseWarning::FencedReply);
         layout = Layout::of(&inner);
         text = Cow::Owned(inner);
+        is_strict = has_declared(&text, &layout, names);
     }
-    let loose = loose_headings(&text, &layout, &names);
+    let loose = if is_strict { Vec::new() } else { loose_headings(&text, &layout, names) };
     odd.extend(loose.iter().map(|heading| {
         let heading = text.get(heading.line.clone()).unwrap_or_default().trim().into();
         ParseWarning::HeadingOfAnotherForm { heading }
@@ -42,11 +39,8 @@ fn has_declared(text: &str, layout: &Layout, names: &Names<'_>) -> bool {
     layout.headings.iter().any(|heading| names.of_heading(written(heading)).is_some())
 }
 
-/// The lines with the name of a declared section, where no `##` heading has one.
+/// The lines with the name of a declared section, for a reply of which no `##` heading has one.
 fn loose_headings(text: &str, layout: &Layout, names: &Names<'_>) -> Vec<Heading> {
-    if has_declared(text, layout, names) {
-        return Vec::new();
-    }
     let mut found = Vec::new();
     for piece in layout.outside(text.len()) {
         let mut at = piece.start;
@@ -66,12 +60,12 @@ fn loose_headings(text: &str, layout: &Layout, names: &Names<'_>) -> Vec<Heading
 }
 
 /// A reply without the fence around all of it, its contract aside. `None`: there is no such fence.
-fn unwrapped(text: &str, layout: &Layout, names: &Names<'_>) -> Option<String> {
+fn unwrapped(text: &str, layout: &Layout, is_strict: bool, names: &Names<'_>) -> Option<String> {
     /// The fence closes with the last line, or before a contract, which has two such lines at most.
     const CLOSING: usize = 3;
     const LANGUAGES: [&str; 4] = ["", "markdown", "md", "text"];
     let first = layout.blocks.first()?;
-    let is_sound = first.closed && has_declared(text, layout, names);
+    let is_sound = first.closed && is_strict;
     if is_sound || !body(text, 0..first.whole.start, &layout.thoughts).is_empty() {
         return None;
     }

@@ -36,12 +36,7 @@ pub(crate) struct ParsedReply {
 }
 
 /// Splits `text` into sections, leaving out the byte ranges in `hidden` (the contract).
-pub(crate) fn parse(
-    text: &str,
-    layout: &Layout,
-    hidden: &[Range<usize>],
-    declared: &[SectionSpec],
-) -> ParsedReply {
+pub(crate) fn parse(text: &str, layout: &Layout, hidden: &[Range<usize>], names: &Names<'_>) -> ParsedReply {
     let mut reply = ParsedReply { sections: Vec::new(), parse_warnings: Vec::new() };
     if layout.blocks.iter().any(|block| !block.closed) {
         reply.parse_warnings.push(ParseWarning::UnclosedFence);
@@ -49,7 +44,6 @@ pub(crate) fn parse(
     let mut drafts: Vec<Draft> = Vec::new();
     // A map by id, since a reply may have as many headings as lines.
     let mut places: BTreeMap<Arc<str>, usize> = BTreeMap::new();
-    let names = Names::of(declared);
     let first = layout.headings.first().map_or(text.len(), |heading| heading.line.start);
     let preamble = body(text, 0..first, hidden);
     if !preamble.is_empty() {
