@@ -66,7 +66,7 @@ pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let report = OutputTool::<Report>::new("report", "Takes the final report").reflect(Report::to_markdown);
     let (instructions, received) = mpsc::channel();
     let watching = steps(move |at, step| {
-        let Step::ToolResult { tool, result } = step else { return Ok(()) };
+        let Step::ToolResult { tool, result, .. } = step else { return Ok(()) };
         let first_line = result.lines().next().unwrap_or_default();
         let line = format!("pass {}: {tool} -> {first_line}", at.pass);
         instructions.send(line).map_err(|error| error.to_string())

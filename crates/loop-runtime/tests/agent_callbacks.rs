@@ -32,7 +32,7 @@ fn telling(activity: &Activity) -> Arc<dyn Observer> {
             Step::AttemptStart => format!("attempt {place}"),
             Step::Pass => format!("pass {place} ({} calls)", at.totals.model_calls),
             Step::ToolCall { tool, input } => format!("call {place} {tool} {input}"),
-            Step::ToolResult { tool, result } => format!("result {place} {tool} {result}"),
+            Step::ToolResult { tool, result, .. } => format!("result {place} {tool} {result}"),
             Step::ValidationFailure { by, message } => format!("rejected {place} {by}: {message}"),
             other => panic!("{other:?}"),
         });

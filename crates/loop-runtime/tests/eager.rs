@@ -469,7 +469,7 @@ async fn callbacks_hear_of_each_call_once_and_in_the_same_order() {
         let watching = steps(move |at, step| {
             heard.lock().unwrap().push(match step {
                 Step::ToolCall { tool, input } => format!("{} call {tool} {input}", at.pass),
-                Step::ToolResult { tool, result } => format!("{} result {tool} {result}", at.pass),
+                Step::ToolResult { tool, result, .. } => format!("{} result {tool} {result}", at.pass),
                 other => format!("{} {}", at.pass, other.name()),
             });
             Ok(())

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::StreamExt;
 use loop_core::spec::CostMode;
 use loop_core::types::{Effect, PicoUsd, Status, Usage};
 use loop_core::{Event, EventKind, Note, WorkItem};
@@ -11,7 +12,7 @@ use loop_llm::scripted::ScriptedReply;
 use loop_llm::{ChatModel, EventStream, LlmError, Message, ModelRequest, Scripted};
 use loop_runtime::{
     Agent, CostLimit, StopReason,
-    agent::{AgentBuilder, Text},
+    agent::{AgentBuilder, AgentEvent, Text},
     journal::{Journal, MemoryJournal},
     models::{ModelSpec, Price},
     people::PersonAnswer,
@@ -235,6 +236,20 @@ async fn a_part_counts_as_strictly_as_its_caller_and_is_not_taken_over() {
     let said = format!("it is a part of run {}, which called it", answer.meta.run);
     let error = below.runner().fork(&part, None).start().await.err().unwrap().to_string();
     assert!(error.contains(&said), "{error}");
+}
+
+#[tokio::test]
+async fn the_call_of_a_run_is_shown_as_that_of_a_tool() {
+    let agent = tree(1, 1, &limits(12), &Ledger::default(), &memory());
+    let mut messages = vec![Message::user("do it")];
+    let mut events = agent.chat(&mut messages).events().await.unwrap();
+    let mut shown = Vec::new();
+    while let Some(event) = events.next().await {
+        if let AgentEvent::Tool { tool, result, .. } = event {
+            shown.push((tool.to_string(), result.is_some()));
+        }
+    }
+    assert_eq!(shown, [("delegate".to_owned(), false), ("delegate".to_owned(), true)]);
 }
 
 #[tokio::test]

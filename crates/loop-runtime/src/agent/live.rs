@@ -5,24 +5,22 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 
 use futures::Stream;
-use loop_core::run::{Phase, StopMode};
+use loop_core::run::StopMode;
 use loop_core::types::{CommandKey, RunId};
-use loop_core::{Command, Note, Run};
-use loop_journal::Entry;
 use loop_llm::Message;
-use loop_prompts::observation_text;
 
 use crate::agent::calling::Appending;
 use crate::agent::error::{AgentError, Meta};
 use crate::agent::{AgentOutput, Text};
-use crate::drive::approval::Beside;
 use crate::drive::handle::{Handle, Remote};
 use crate::drive::stream::RunStream;
 use crate::watch::events::RunEvent;
+use crate::watch::observer::Observer;
+use crate::watch::steps::{Step, steps};
 
 /// What happens while an agent works.
 #[derive(Clone, Debug)]
@@ -60,29 +58,6 @@ impl AgentEvent {
             Self::Run(event) => Some(event),
         }
     }
-
-    /// What an entry, which `run` has just applied, tells of tools; `begun` are the calls that were shown before.
-    fn of_tools(run: &Run, entry: &Entry, begun: &mut Vec<(CommandKey, u32)>) -> Vec<Self> {
-        let settled = |note: &Note| {
-            let Note::ActionSettled { evidence, .. } = note else { return None };
-            let action = run.actions().iter().rfind(|action| action.evidence == Some(*evidence))?;
-            let (tool, input) = (action.tool_name().into(), (&*action.parameters).into());
-            let result = observation_text(run, action, run.observation(*evidence)?);
-            Some(Self::Tool { tool, input, result: Some(result) })
-        };
-        let mut events: Vec<Self> = entry.notes.iter().filter_map(settled).collect();
-        let Phase::Running { batch, .. } = run.phase() else { return events };
-        for command in run.commands() {
-            let Command::RunTool(call) = command else { continue };
-            // One that is asked again whether it is ready was shown before.
-            let work = batch.work.iter().find(|work| work.key == call.key && work.poll.is_none());
-            let Some(work) = work.filter(|work| !begun.contains(&(work.key, work.action))) else { continue };
-            begun.push((work.key, work.action));
-            let (tool, input) = (Arc::clone(&call.tool), (&*call.parameters).into());
-            events.push(Self::Tool { tool, input, result: None });
-        }
-        events
-    }
 }
 
 impl From<RunEvent> for AgentEvent {
@@ -94,17 +69,38 @@ impl From<RunEvent> for AgentEvent {
     }
 }
 
+/// What the tools of a run do, as its driver tells it, until the stream gives it out.
+#[derive(Clone, Default)]
+pub(super) struct ToolEvents(Arc<Mutex<VecDeque<AgentEvent>>>);
+
+impl ToolEvents {
+    /// The observer that hears of them.
+    pub(super) fn observer(&self) -> Arc<dyn Observer> {
+        let queue = Arc::clone(&self.0);
+        steps(move |_, step| {
+            let (tool, input, result) = match step {
+                Step::ToolCall { tool, input } => (tool, input, None),
+                Step::ToolResult { tool, input, result } => (tool, input, Some(result.into())),
+                _ => return Ok(()),
+            };
+            let event = AgentEvent::Tool { tool: tool.into(), input: input.into(), result };
+            queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(event);
+            Ok(())
+        })
+    }
+
+    fn next(&self) -> Option<AgentEvent> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
 /// A running agent, as a stream of events. It continues only while it is polled.
 ///
 /// The messages stay as they are until [`finish`](Self::finish) or [`answer`](Self::answer).
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct AgentStream<M, Output = Text> {
     run: RunStream,
-    beside: Beside,
-    /// The calls of tools that were shown, with the positions of their actions.
-    begun: Vec<(CommandKey, u32)>,
-    /// What waits to be given out, in order.
-    shown: VecDeque<AgentEvent>,
+    tools: ToolEvents,
     appending: Appending,
     messages: M,
     output: PhantomData<fn() -> Output>,
@@ -115,9 +111,8 @@ where
     M: BorrowMut<Vec<Message>>,
     Output: AgentOutput,
 {
-    pub(super) fn new(run: RunStream, beside: Beside, appending: Appending, messages: M) -> Self {
-        let (begun, shown) = Default::default();
-        Self { run, beside, begun, shown, appending, messages, output: PhantomData }
+    pub(super) fn new(run: RunStream, tools: ToolEvents, appending: Appending, messages: M) -> Self {
+        Self { run, tools, appending, messages, output: PhantomData }
     }
 
     /// The run's name.
@@ -149,17 +144,15 @@ impl<M: Unpin, Output> Stream for AgentStream<M, Output> {
     type Item = AgentEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<AgentEvent>> {
-        if let Some(event) = self.shown.pop_front() {
+        if let Some(event) = self.tools.next() {
             return Poll::Ready(Some(event));
         }
-        let Some(event) = ready!(Pin::new(&mut self.run).poll_next(context)) else {
-            return Poll::Ready(None);
-        };
-        let Self { beside, begun, shown, .. } = &mut *self;
-        if let Some(entry) = beside.hear(&event) {
-            shown.extend(AgentEvent::of_tools(&beside.run, entry, begun));
+        match Pin::new(&mut self.run).poll_next(context) {
+            Poll::Ready(Some(event)) => Poll::Ready(Some(event.into())),
+            Poll::Ready(None) => Poll::Ready(self.tools.next()),
+            // The poll may have started a tool.
+            Poll::Pending => self.tools.next().map_or(Poll::Pending, |event| Poll::Ready(Some(event))),
         }
-        Poll::Ready(Some(event.into()))
     }
 }
 

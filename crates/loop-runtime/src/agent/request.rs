@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::calling::{Appending, begin_with};
 use crate::agent::error::AgentError;
-use crate::agent::live::{AgentHandle, AgentStream};
+use crate::agent::live::{AgentHandle, AgentStream, ToolEvents};
 use crate::agent::{AgentOutput, Text};
-use crate::drive::approval::{self, Beside};
+use crate::drive::approval;
 use crate::drive::driver::{Opening, Pace};
 use crate::drive::handle::{Begun, Handle};
 use crate::drive::runner::Runner;
@@ -165,10 +165,11 @@ where
     /// # Errors
     /// When it cannot begin.
     pub async fn events(mut self) -> Result<AgentStream<M, Output>, StartError> {
+        let tools = ToolEvents::default();
+        self.runner = self.runner.clone().with_observer(tools.observer());
         let (opening, appending) = Box::pin(self.open()).await?;
-        let beside = Beside::of(&opening);
         let begun = self.begin(opening, Pace::InStep);
-        Ok(AgentStream::new(RunStream::new(begun), beside, appending, self.messages))
+        Ok(AgentStream::new(RunStream::new(begun), tools, appending, self.messages))
     }
 
     async fn answered(mut self) -> Result<Output::Answer, AgentError> {

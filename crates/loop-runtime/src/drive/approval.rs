@@ -8,7 +8,6 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::Run;
 use loop_core::run::PersonAnswer;
-use loop_journal::Entry;
 use tokio_util::sync::CancellationToken;
 
 use crate::drive::driver::{Opening, Pace};
@@ -19,25 +18,24 @@ use crate::watch::events::{Events, RunEvent};
 use crate::watch::steps::panic_text;
 
 /// A run as its events tell of it, beside its driver.
-pub(crate) struct Beside {
-    pub(crate) run: Run,
+struct Beside {
+    run: Run,
     /// The first entry that is not in it.
     next: u64,
 }
 
 impl Beside {
-    pub(crate) fn of(opening: &Opening) -> Self {
+    fn of(opening: &Opening) -> Self {
         let begun = opening.first.len() as u64 + u64::from(opening.opened.is_some());
         Self { run: opening.run.clone(), next: opening.seq + begun }
     }
 
-    /// Takes an event in; gives the entry that it added.
-    pub(crate) fn hear<'e>(&mut self, event: &'e RunEvent) -> Option<&'e Entry> {
-        match event {
-            RunEvent::Recorded(entry) if entry.seq >= self.next && self.run.apply(&entry.event).is_ok() => {
-                Some(entry)
-            }
-            _ => None,
+    fn hear(&mut self, event: &RunEvent) {
+        if let RunEvent::Recorded(entry) = event
+            && entry.seq >= self.next
+        {
+            // The driver's own run took it.
+            let _ = self.run.apply(&entry.event);
         }
     }
 }

@@ -614,6 +614,9 @@ impl Driver {
     }
 
     async fn start_tool(&mut self, mut command: RunTool) -> Result<(), Broken> {
+        if self.in_place.is_needed() {
+            self.call_back_first(&command);
+        }
         if let Some((lease, tool)) =
             command.lease.zip(self.parts.registry.value::<RunAsTool>(&command.tool).cloned())
         {
@@ -622,9 +625,6 @@ impl Driver {
         }
         if command.sub_call.is_some() && !self.reserve_shared_sub_call(command.key, command.attempt).await? {
             command.sub_call = None;
-        }
-        if self.in_place.is_needed() {
-            self.call_back_first(&command);
         }
         let token = CancellationToken::new();
         self.dispatches += 1;

@@ -42,6 +42,8 @@ pub enum Step<'a> {
     ToolResult {
         /// The tool's name.
         tool: &'a str,
+        /// Its input, as JSON.
+        input: &'a str,
         /// The result as the model receives it.
         result: &'a str,
     },

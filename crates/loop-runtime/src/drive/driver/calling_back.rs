@@ -54,7 +54,8 @@ impl Driver {
     /// Tells how an action ended.
     fn call_back_last(&self, action: &JudgedAction, observation: &Observation) {
         let result = &*observation_text(&self.run, action, observation);
-        let step = Step::ToolResult { tool: action.tool_name(), result };
+        let (tool, input) = (action.tool_name(), &*action.parameters);
+        let step = Step::ToolResult { tool, input, result };
         self.in_place.tell(&self.progress(action.key.pass), step);
     }
 
