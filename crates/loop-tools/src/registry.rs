@@ -169,7 +169,7 @@ impl RegistryBuilder {
 
     /// The builder with a tool from a closure over raw parameters.
     ///
-    /// The closure hands back a [`ToolResult`](crate::ToolResult), or a `Result` of one: its error becomes a
+    /// The closure hands back a [`ToolResult`], or a `Result` of one: its error becomes a
     /// failure with its message (S0-71).
     #[must_use]
     pub fn tool_fn<F, Fut>(self, declaration: ToolDeclaration, call: F) -> Self

@@ -74,7 +74,7 @@ impl From<RunEvent> for AgentEvent {
 pub(super) struct ToolEvents(Arc<Mutex<VecDeque<AgentEvent>>>);
 
 impl ToolEvents {
-    /// The observer that hears of them.
+    /// The observer that receives them.
     pub(super) fn observer(&self) -> Arc<dyn Observer> {
         let queue = Arc::clone(&self.0);
         steps(move |_, step| {
