@@ -280,9 +280,14 @@ impl Runner {
     /// # Panics
     /// When the system gives no thread.
     pub fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
-        self.with(|parts| match observer.is_in_place() {
-            true => parts.in_place.push(observer),
-            false => parts.watchers.push(Arc::new(Watcher::new(observer))),
+        // It changes nothing of the spec, so the digests stay.
+        let names = self.parts.names();
+        self.with(|parts| {
+            parts.names = names.into();
+            match observer.is_in_place() {
+                true => parts.in_place.push(observer),
+                false => parts.watchers.push(Arc::new(Watcher::new(observer))),
+            }
         })
     }
 
