@@ -47,7 +47,7 @@ pub(crate) struct Parts {
     pub(crate) saver: Option<Arc<dyn Saver>>,
     /// The tools as models see them.
     pub(crate) offered: Offered,
-    pub(crate) rules: Rules,
+    pub(crate) rules: Arc<Rules>,
     /// Observers that are called on the run's own task.
     pub(crate) in_place: Vec<Arc<dyn Observer>>,
     /// What an output is compared with, beside its schema.

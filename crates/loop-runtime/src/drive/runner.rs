@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::drive::check::Validator;
-use crate::drive::conversation::{Offered, Rules};
+use crate::drive::conversation::Offered;
 use crate::drive::driver::opening::Clock;
 use crate::drive::driver::sharing::Sharing;
 use crate::drive::driver::{Driver, Opening, Pace};
@@ -62,7 +62,7 @@ impl Runner {
         let spec = Arc::new(RunSpec { tools: registry.specs(), save: false, ..spec });
         let parts = Parts {
             offered: Offered::of(&registry, &spec),
-            rules: Rules::default(),
+            rules: Arc::default(),
             in_place: Vec::new(),
             validators: Arc::new([]),
             names: OnceLock::new(),
@@ -280,10 +280,10 @@ impl Runner {
     /// # Panics
     /// When the system gives no thread.
     pub fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
-        // It changes nothing of the spec, so the digests stay.
-        let names = self.parts.names();
+        // It changes nothing of the spec, so what follows from that stays.
+        let (names, rules) = (self.parts.names(), Arc::clone(&self.parts.rules));
         self.with(|parts| {
-            parts.names = names.into();
+            (parts.names, parts.rules) = (names.into(), rules);
             match observer.is_in_place() {
                 true => parts.in_place.push(observer),
                 false => parts.watchers.push(Arc::new(Watcher::new(observer))),
@@ -508,7 +508,7 @@ impl Runner {
             save_limit: shared.save_limit,
             offered: shared.offered.clone(),
             // Like the names they follow from what may change.
-            rules: Rules::default(),
+            rules: Arc::default(),
             in_place: shared.in_place.clone(),
             validators: Arc::clone(&shared.validators),
             shared: shared.shared.clone(),
