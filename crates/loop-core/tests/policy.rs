@@ -299,14 +299,14 @@ fn the_table_tells_what_may_happen_with_each_tool() {
     let rows = table(&spec);
     let row = &rows[1];
     assert_eq!(row.at_start, cell(May::Runs, "gate.approved names it"));
-    let untrusted = "the run has read untrusted text; nobody can be asked";
+    let untrusted = "the run has read untrusted text; no person can be asked";
     assert_eq!(row.untrusted, cell(May::LeftUndone, untrusted));
     assert_eq!(row.untrusted_and_private.may, May::Denied);
     assert_eq!(row.untrusted_origin, Some(May::Denied));
     assert_eq!(rows[0].untrusted, cell(May::Runs, "only reads"));
     assert_eq!(
         rows[2].at_start,
-        cell(May::LeftUndone, "gate.approved does not name it; nobody can be asked")
+        cell(May::LeftUndone, "gate.approved does not name it; no person can be asked")
     );
     assert_eq!(rows[3].untrusted_and_private, cell(May::Denied, "forbidden by gate.forbid"));
     assert_eq!((rows[2].untrusted_origin, rows[3].untrusted_origin), (None, None));

@@ -12,9 +12,6 @@ use crate::error::DomainError;
 use crate::file::File;
 use crate::tools::{ToolSecrets, declaration, schema};
 
-/// The parameter of a tool that declares none.
-const TASK: &str = "task";
-
 /// The domain that the tool `name` calls. What it lacks in the environment is lacking here.
 pub(crate) fn domain(
     file: &File,
@@ -64,18 +61,12 @@ pub(crate) fn tool(
     let origin: Arc<str> = format!("the call of {name}").into();
     let runner = domain.to_loop();
     Ok(RunAsTool::new(declaration, runner, move |arguments| {
-        let text = match arguments.get(TASK).and_then(Value::as_str).filter(|_| !is_declared) {
+        let text = match arguments.get(RunAsTool::TASK).and_then(Value::as_str).filter(|_| !is_declared) {
             Some(task) => task.to_owned(),
             None => arguments.to_string(),
         };
         domain.item(&text, &origin).map_err(|error| error.to_string())
     }))
-}
-
-/// What a tool takes that declares nothing: what the run is to do.
-pub(crate) fn task() -> Value {
-    let task = json!({ "type": "string", "description": "What it is to do, with all that it has to know" });
-    json!({ "type": "object", "properties": { TASK: task }, "required": [TASK], "additionalProperties": false })
 }
 
 /// A path by which the same file is known again.

@@ -269,7 +269,7 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
     }
     for tool in spec.tools.iter().filter(|tool| tool.policy.asks_person && !spec.gate.people) {
         warnings.push(format!(
-            "tool `{}` asks a person, and nobody can be asked; gate.people says who can",
+            "tool `{}` asks a person, and no person can be asked; gate.people says who can",
             tool.name
         ));
     }

@@ -669,7 +669,7 @@ fn connects_to(file: &File, tool: &ToolConfig) -> Option<String> {
 pub(crate) fn schema(tool: &ToolConfig) -> Value {
     let declares = tool.parameters.names().next().is_some();
     if tool.kind == ToolKind::Run && !declares {
-        return called::task();
+        return loop_runtime::run::RunAsTool::task_schema();
     }
     let own = tool.files.as_ref().filter(|_| !declares).and_then(files::schema);
     own.unwrap_or_else(|| parameters(tool))

@@ -8,7 +8,7 @@ use loop_core::spec::TaintRule;
 /// happen and why; below it what changes that, without a name.
 pub fn policy_in_words(spec: &RunSpec) -> (Vec<String>, Vec<[String; 4]>) {
     let gate = &spec.gate;
-    let people = if gate.people { "a person can be asked" } else { "nobody can be asked" };
+    let people = if gate.people { "a person can be asked" } else { "no person can be asked" };
     let mut rules = vec![format!("{people}; {}", read(spec))];
     if !gate.authorities.is_empty() {
         let quoted: Vec<String> = gate.authorities.iter().map(|value| format!("\"{value}\"")).collect();
@@ -20,7 +20,7 @@ pub fn policy_in_words(spec: &RunSpec) -> (Vec<String>, Vec<[String; 4]>) {
     }
     let tools: Vec<_> = table(spec).iter().flat_map(|row| of_row(spec, row)).collect();
     if tools.is_empty() {
-        rules.push("there is no tool".to_owned());
+        rules.push("no tools".to_owned());
     }
     (rules, tools)
 }
@@ -61,12 +61,12 @@ fn of_row(spec: &RunSpec, row: &PolicyRow) -> Vec<[String; 4]> {
         let why = "a value there that neither the work item nor policy nor a person nor a trusted tool gave";
         below(&format!("other {places}"), may.name(), why);
     }
-    let brings = match (row.returns_untrusted, row.reads_private) {
+    let returned = match (row.returns_untrusted, row.reads_private) {
         (true, true) => "untrusted text and private data",
         (true, false) => "untrusted text",
         (false, true) => "private data",
         (false, false) => return lines,
     };
-    below("brings", "", brings);
+    below("returns", "", returned);
     lines
 }

@@ -75,7 +75,8 @@ impl fmt::Display for NotDone {
 /// The owed effects among `actions` that did not happen, each once, in request order. `evidence` holds their results.
 ///
 /// An effect is owed until it ran, whatever it returned, until an earlier result answered it, or until the same tool ran
-/// later. A run that is called as a tool is one if it owed one itself that did not happen, until the same call left none. An action that names no tool or has invalid arguments is not an effect: the model reads why, and may correct or drop it.
+/// later. A run that is called as a tool is one if it owed one itself that did not happen, until the same call left none.
+/// An action that names no tool or has invalid arguments is not an effect: the model reads why, and may correct or drop it.
 pub(crate) fn not_done(
     spec: &RunSpec,
     has_plan: bool,

@@ -130,5 +130,5 @@ fn cell(spec: &RunSpec, tool: &ToolSpec, taint: Taint) -> Cell {
 }
 
 fn alone(why: Arc<str>, people: bool) -> Arc<str> {
-    if people { why } else { format!("{why}; nobody can be asked").into() }
+    if people { why } else { format!("{why}; no person can be asked").into() }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_llm::Message;
 use loop_tools::{Tool, ToolDeclaration};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::agent::Agent;
 use crate::agent::calling::begin_with;
@@ -29,12 +29,9 @@ impl<Output> Agent<Output> {
     /// # }
     /// ```
     pub fn as_tool(&self, name: impl Into<Arc<str>>, description: impl Into<Arc<str>>) -> Arc<dyn Tool> {
-        let task =
-            json!({ "type": "string", "description": "What it is to do, with all that it has to know" });
-        let schema = json!({ "type": "object", "properties": { "task": task }, "required": ["task"] });
-        let declaration = ToolDeclaration::read(name, description).schema(schema);
+        let declaration = ToolDeclaration::read(name, description).schema(RunAsTool::task_schema());
         Arc::new(RunAsTool::answering(declaration, self.runner().clone(), |arguments| {
-            let task = arguments.get("task").and_then(Value::as_str).unwrap_or_default();
+            let task = arguments.get(RunAsTool::TASK).and_then(Value::as_str).unwrap_or_default();
             begin_with(&[Message::user(task)]).map_err(|error| error.to_string())
         }))
     }

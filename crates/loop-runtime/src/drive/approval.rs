@@ -30,7 +30,7 @@ impl Beside {
         Self { run: opening.run.clone(), next: opening.seq + begun }
     }
 
-    fn hear(&mut self, event: &RunEvent) {
+    fn apply(&mut self, event: &RunEvent) {
         if let RunEvent::Recorded(entry) = event
             && entry.seq >= self.next
         {
@@ -64,7 +64,7 @@ fn approved_by(approver: Approver, begun: Begun, mut beside: Beside, pace: Pace)
         // Once for each poll: a driver in step rests after it.
         let polled = driving.as_mut().poll(context);
         while let Some(event) = own.waiting() {
-            beside.hear(&event);
+            beside.apply(&event);
             feed.tell(event);
             // Its rest is for a listener. Without one it goes on.
             if feed.is_gone() {

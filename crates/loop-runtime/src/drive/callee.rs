@@ -11,7 +11,7 @@ use loop_core::run::{CalledBy, RunTool};
 use loop_core::spec::{CostMode, GateSettings};
 use loop_core::types::{Arguments, CommandKey, EvidenceId, Lease, TraceParent};
 use loop_tools::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::drive::model::Settled;
@@ -47,6 +47,19 @@ impl Tool for RunAsTool {
 }
 
 impl RunAsTool {
+    /// The parameter of a call that declares no others: what the run is to do, as a text.
+    pub const TASK: &str = "task";
+
+    /// The JSON Schema of such a call: an object that must have [`TASK`](Self::TASK) and may have nothing else.
+    pub fn task_schema() -> Value {
+        let task =
+            json!({ "type": "string", "description": "What it is to do, with all that it has to know" });
+        let properties = json!({ Self::TASK: task });
+        json!({
+            "type": "object", "properties": properties, "required": [Self::TASK], "additionalProperties": false,
+        })
+    }
+
     /// Makes a call and says how it ended. `cancel` stops the run at once, and `stopping` at its next gate.
     pub(crate) fn run(
         &self,

@@ -250,8 +250,8 @@ async fn of_document(
     })
 }
 
-/// What a tool says of a document or an output, which is its parameter `what`. It accepts it by succeeding; what a failure for good says is what is wrong. An error
-/// where it could not say.
+/// What a tool says of a document or an output, which is its parameter `what`. It accepts it by succeeding; what a
+/// failure for good says is what is wrong. An error where it could not say.
 async fn by_tool(
     parts: &Parts,
     name: &str,

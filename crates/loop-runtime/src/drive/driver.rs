@@ -661,7 +661,10 @@ impl Driver {
                 let begun = self.in_flight.get(&(*key, *attempt));
                 begun.filter(|begun| begun.dispatch == dispatch)?;
                 self.in_flight.remove(&(*key, *attempt));
-                self.asked_below.insert(*key, asks);
+                match asks.is_empty() {
+                    true => self.asked_below.remove(key),
+                    false => self.asked_below.insert(*key, asks),
+                };
             }
             EventKind::ModelReplied { key, attempt, .. } | EventKind::Checked { key, attempt, .. } => {
                 self.in_flight.remove(&(*key, *attempt));

@@ -21,7 +21,8 @@ pub(crate) fn deadline_unix_ms(started: &Started, requested: &PersonRequest) -> 
     requested.deadline.map(|deadline| started.unix_ms_at(deadline))
 }
 
-/// Whether a run, or a run that it called, waits for a person who has time left. A request whose time is over is denied as soon as the run is resumed.
+/// Whether a run, or a run that it called, waits for a person who has time left. A request whose time is over is denied as
+/// soon as the run is resumed.
 pub fn waits(state: &Run, now: Millis) -> bool {
     let is_over = state.deadline().is_some_and(|deadline| deadline <= now);
     state.waits_for_people() && !is_over

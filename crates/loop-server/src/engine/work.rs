@@ -86,7 +86,8 @@ impl Engine {
             }
             Came::Waits { until_unix_ms } => {
                 cell.set_phase(RunPhase::Waiting { until_unix_ms });
-                // A stop, or an answer to a run below, that came when the driver was already leaving. One that another process drives is looked at again.
+                // A stop, or an answer to a run below, that came when the driver was already leaving.
+                // One that another process drives is looked at again.
                 let has_news = cell.stop().is_some() || cell.is_said_below();
                 if has_news && until_unix_ms != ELSEWHERE {
                     self.continue_run(cell);

@@ -224,22 +224,16 @@ impl Found {
         self.check_driver()?;
         match self.root().await? {
             None => self.go_on_with(stated, BTreeMap::new(), go_on).await,
-            // Who called it continues it, within its lease.
-            Some(_)
-                if go_on.no_wait
-                    && note_alone(self.journal.as_ref(), self.id(), stated.clone()).await?.is_some() =>
-            {
-                let root = self.root().await?.map_or_else(|| self.id().clone(), |root| root.id().clone());
-                stream::note(format!(
-                    "recorded; `loopgate resume {root}{}` continues the run",
-                    go_on.again.at()
-                ));
-                Ok(ExitCode::SUCCESS)
-            }
+            // Its caller continues it, within its lease.
             Some(root) => {
                 // It is journaled before anything else is needed, unless the run would end by it.
                 let is_noted = !stated.is_empty()
                     && note_alone(self.journal.as_ref(), self.id(), stated.clone()).await?.is_some();
+                if is_noted && go_on.no_wait {
+                    let (root, at) = (root.id(), go_on.again.at());
+                    stream::note(format!("recorded; `loopgate resume {root}{at}` continues the run"));
+                    return Ok(ExitCode::SUCCESS);
+                }
                 let said =
                     if is_noted { BTreeMap::new() } else { BTreeMap::from([(self.id().clone(), stated)]) };
                 root.go_on_with(Vec::new(), said, go_on).await
