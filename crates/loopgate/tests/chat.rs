@@ -383,3 +383,44 @@ fn a_chat_is_continued_after_it_ended_with_a_turn_that_waits_and_after_a_kill() 
     shell.run(&["chat", "--continue", "zz"]).fails_with(&["no run zz"]);
     assert_eq!(shell.run(&["chat"]).code, 2);
 }
+
+#[test]
+fn the_arrow_keys_bring_back_the_messages_before() {
+    // Issue 46, row 6
+    let shell = Shell::new();
+    let folder = shell.copy_of("examples/crm");
+    let chat = ["chat", folder.to_str().unwrap()];
+    let mut person = Terminal::run(shell.command(&chat));
+    person.wait_for("You: ");
+    person.press("Search user Alice\r");
+    person.wait_for("`search_user`: 15 rows");
+    person.wait_for("You: ");
+    person.press("/approve\r");
+    person.wait_for("nothing waits for an answer");
+    person.wait_for("You: ");
+    // Up twice, past the command; a key of the editor at its end, so that another message is sent.
+    person.press("\x1b[A\x1b[A");
+    person.wait_for("Search user Alice");
+    person.press("\x17Bob\r");
+    person.wait_for("`search_user`: ");
+    person.wait_for("You: ");
+    // What was begun is given up with Ctrl-C, which the second time ends the chat.
+    person.press("never sent\x03");
+    person.wait_for("press Ctrl-C again, or Ctrl-D, to end the chat");
+    person.wait_for("You: ");
+    person.press("\x03");
+    let (code, screen) = person.end();
+    assert_eq!(code, 130, "{screen}");
+    assert!(screen.contains("session: 2 turns,"), "{screen}");
+    assert!(screen.trim_end().ends_with("\x1b[?2004l"), "{screen:?}");
+    // A chat that is continued has the messages of the turns before.
+    let mut person = Terminal::run(shell.command(&["chat", "--continue"]));
+    person.wait_for("You: ");
+    person.press("\x1b[A");
+    person.wait_for("Search user Bob");
+    person.press("\x1b[A");
+    person.wait_for("Search user Alice");
+    person.press("\x04\x15/quit\r");
+    let (code, screen) = person.end();
+    assert_eq!(code, 0, "{screen}");
+}

@@ -60,10 +60,15 @@ pub(crate) async fn ask(
         };
         let stated = stated.trim();
         let lower = stated.to_lowercase();
-        return Some(match (lower.as_str(), &key) {
+        let lower = match lower.strip_prefix("/approve").map(str::trim) {
+            Some("") => "yes",
+            Some(key) => key,
+            None => lower.as_str(),
+        };
+        return Some(match (lower, &key) {
             ("", _) if *is_question => denied("the person did not answer"),
             _ if *is_question => PersonAnswer::Answered { text: stated.into() },
-            ("", _) | ("n" | "no", _) => denied("the person said no"),
+            ("", _) | ("n" | "no" | "/deny", _) => denied("the person said no"),
             (typed, Some(key)) if typed == key => PersonAnswer::Approved,
             ("y" | "yes", None) => PersonAnswer::Approved,
             ("y" | "yes", Some(_)) => continue,

@@ -1,5 +1,6 @@
 //! Standard output, standard error and the terminal; what ends a command before it has begun.
 
+pub(crate) mod edited;
 mod failure;
 pub(crate) mod panics;
 pub(crate) mod screen;

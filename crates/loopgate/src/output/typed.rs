@@ -17,7 +17,8 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use super::{screen, stream};
+use super::edited::{Edited, Entered};
+use super::{screen, stream, stream::note_part};
 
 /// What comes next.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub(crate) enum Typed {
 #[derive(Debug)]
 pub(crate) struct Lines {
     source: Source,
+    /// Where messages are written, if the terminal can be edited at.
+    editor: Option<Edited>,
     is_over: bool,
 }
 
@@ -57,7 +60,14 @@ impl Lines {
             true => Source::Terminal(Terminal::begin(max_bytes)),
             false => Source::Other(read_all(max_bytes)),
         };
-        Self { source, is_over: false }
+        Self { source, editor: None, is_over: false }
+    }
+
+    /// The same, with an editor for messages where the terminal can do it.
+    pub(crate) fn with_editor(max_bytes: u64) -> Self {
+        let lines = Self::begin(max_bytes);
+        let editor = lines.is_terminal().then(|| Edited::begin(max_bytes)).flatten();
+        Self { editor, ..lines }
     }
 
     /// Whether a person types.
@@ -86,8 +96,32 @@ impl Lines {
         typed
     }
 
+    /// The next message, which is asked for with this prompt where a person types.
+    pub(crate) async fn next_message(&mut self, prompt: &str) -> Entered {
+        let Some(editor) = self.editor.as_mut().filter(|_| !self.is_over) else {
+            if self.is_terminal() {
+                note_part(prompt);
+            }
+            return Entered::Typed(self.next().await);
+        };
+        let entered = editor.next(prompt).await;
+        self.is_over = entered == Entered::Typed(Typed::End);
+        screen::entered();
+        entered
+    }
+
+    /// Keeps a message, which the arrow keys bring back.
+    pub(crate) fn remember(&mut self, message: &str) {
+        if let Some(editor) = &mut self.editor {
+            editor.remember(message);
+        }
+    }
+
     /// Drops what was typed so far, and what still comes until nothing has come for a moment.
     pub(crate) async fn forget(&mut self) {
+        if let Some(editor) = &mut self.editor {
+            editor.forget();
+        }
         if let Source::Terminal(terminal) = &mut self.source {
             terminal.forget().await;
         }

@@ -32,7 +32,7 @@ use crate::args::{DomainArgs, JournalArgs, tiered};
 use crate::context::{Found, Origin, ReceivedSignal, Signals, find, on_journal, places, reporting};
 use crate::drive::{Listening, ask, denied};
 use crate::output::{
-    Failure, Line, at_journal, cut, screen, stream, stream::note, stream::note_part, typed, typed::Typed,
+    Failure, Line, at_journal, cut, edited::Entered, screen, stream, stream::note, typed, typed::Typed,
 };
 use crate::shown::{bill, doubts, warned};
 
@@ -49,6 +49,8 @@ const HELP: &str = "/help     this list
 /model    show the model; /model PROVIDER/NAME changes it from the next turn on
 /bill     show what the chat has used so far
 /quit     end the chat, as Ctrl-D does
+At a question whether an action may run, /approve and /deny answer it.
+The arrow keys move in a line and bring back the messages before; Ctrl-R finds one.
 A line that ends with \\ continues in the next one.
 Ctrl-C stops a turn; what was said until then stays.";
 
@@ -62,7 +64,7 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     let journal = places::journal(&args.journal, domain.sync)?;
     places::say_prices(&domain);
     let item_bytes_max = domain.item_bytes_max();
-    let lines = typed::Lines::begin(item_bytes_max);
+    let lines = typed::Lines::with_editor(item_bytes_max);
     let mut chat = Chat {
         runner: runner(&domain, (&arguments, cwd.clone()), &journal, lines.is_answered())?,
         arguments,
@@ -258,6 +260,11 @@ impl Chat {
             "continues the chat of run {id}: {}; /history shows them",
             counted(messages.len() as u64, "message")
         ));
+        for message in &messages {
+            if let Message::User { text, .. } = message {
+                self.lines.remember(text);
+            }
+        }
         if run.is_done() {
             self.messages = messages;
             return Ok(None);
@@ -272,24 +279,28 @@ impl Chat {
                 // Nothing more is asked for that could not be shown.
                 return Ok(End::Quit);
             }
-            if self.lines.is_terminal() {
-                note_part(Line::new().styled(BOLD, "You: "));
-            }
-            let typed = tokio::select! {
+            let prompt = if self.begun.is_empty() { "You: " } else { "...  " };
+            let entered = tokio::select! {
                 biased;
-                received = self.signals.next() => match received {
-                    ReceivedSignal::Interrupt if !self.is_warned => {
-                        self.is_warned = true;
-                        note("");
-                        note("press Ctrl-C again, or Ctrl-D, to end the chat");
-                        continue;
-                    }
-                    received => {
-                        note("");
-                        return Ok(End::Signal(received));
-                    }
+                received = self.signals.next() => Err(received),
+                entered = self.lines.next_message(prompt) => match entered {
+                    Entered::Typed(typed) => Ok(typed),
+                    Entered::Interrupt => Err(ReceivedSignal::Interrupt),
                 },
-                typed = self.lines.next() => typed,
+            };
+            let typed = match entered {
+                Ok(typed) => typed,
+                Err(ReceivedSignal::Interrupt) if !self.is_warned => {
+                    self.is_warned = true;
+                    self.begun.clear();
+                    note("");
+                    note("press Ctrl-C again, or Ctrl-D, to end the chat");
+                    continue;
+                }
+                Err(received) => {
+                    note("");
+                    return Ok(End::Signal(received));
+                }
             };
             self.is_warned = false;
             match self.stated(typed)? {
@@ -310,8 +321,11 @@ impl Chat {
             // Pasted text is a message, also where it looks like a command.
             Typed::Pasted(text) => {
                 let text = text.trim();
-                let is_blank = text.is_empty();
-                return Ok(if is_blank { LineAction::Nothing } else { LineAction::Message(text.to_owned()) });
+                if text.is_empty() {
+                    return Ok(LineAction::Nothing);
+                }
+                self.lines.remember(text);
+                return Ok(LineAction::Message(text.to_owned()));
             }
             Typed::Rest => {
                 note("this is the rest of a text that was pasted before, and is left out");
@@ -352,6 +366,7 @@ impl Chat {
         if text.is_empty() {
             return Ok(LineAction::Nothing);
         }
+        self.lines.remember(text);
         if !text.starts_with('/') || !is_first {
             return Ok(LineAction::Message(text.to_owned()));
         }
@@ -373,6 +388,7 @@ impl Chat {
                     Err(failure) => note(format!("{}; the model stays", failure.line())),
                 }
             }
+            "/approve" | "/deny" => note("nothing waits for an answer; an action that needs one asks here"),
             other => note(format!("unknown command `{other}`; /help lists the commands")),
         }
         Ok(LineAction::Nothing)

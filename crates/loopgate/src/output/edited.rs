@@ -1,0 +1,128 @@
+//! The line at which a person writes a message: keys move in it and change it, and the arrow keys bring back the messages
+//! before.
+
+use std::io::{IsTerminal as _, stdin, stdout};
+
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustyline::Editor;
+use rustyline::config::Config;
+use rustyline::error::ReadlineError;
+use rustyline::history::{History as _, MemHistory};
+use tokio::sync::oneshot::{Receiver, channel};
+
+use super::screen;
+use super::typed::Typed;
+
+/// What a person did at the line.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Entered {
+    /// They ended it, or the input.
+    Typed(Typed),
+    /// They pressed Ctrl-C.
+    Interrupt,
+}
+
+type LineEditor = Editor<(), MemHistory>;
+
+/// A line editor, which has the terminal only while a line is wanted.
+pub(crate) struct Edited {
+    max_bytes: u64,
+    /// The messages that the arrow keys bring back, the oldest first.
+    history: Vec<String>,
+    /// None while it reads, and after what was typed ahead is dropped.
+    editor: Option<LineEditor>,
+    /// A line that is being read, on a thread of its own, since a read there cannot be cut off.
+    reading: Option<Receiver<(LineEditor, Result<String, ReadlineError>)>>,
+    /// The terminal as it was before.
+    plain: Termios,
+}
+
+impl std::fmt::Debug for Edited {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Edited").field("history", &self.history.len()).finish_non_exhaustive()
+    }
+}
+
+impl Edited {
+    /// An editor, where the terminal can move its cursor.
+    pub(crate) fn begin(max_bytes: u64) -> Option<Self> {
+        let plain = tcgetattr(stdin()).ok()?;
+        let is_able = screen::is_able() && stdout().is_terminal();
+        is_able.then_some(Self { max_bytes, history: Vec::new(), editor: None, reading: None, plain })
+    }
+
+    /// Keeps a message for the arrow keys.
+    pub(crate) fn remember(&mut self, message: &str) {
+        if self.history.last().is_some_and(|last| last == message) {
+            return;
+        }
+        self.history.push(message.to_owned());
+        if let Some(editor) = &mut self.editor {
+            // Kept in memory, where nothing fails.
+            let _ = editor.add_history_entry(message);
+        }
+    }
+
+    /// Drops what was typed ahead.
+    pub(crate) fn forget(&mut self) {
+        self.editor = None;
+    }
+
+    /// The next line. Dropping the future leaves the line as it is, to be read on by the next call.
+    pub(crate) async fn next(&mut self, prompt: &str) -> Entered {
+        let plain = PlainAfter(&self.plain);
+        let reading = match &mut self.reading {
+            Some(reading) => reading,
+            none => {
+                let Some(mut editor) = self.editor.take().or_else(|| editor(&self.history)) else {
+                    return Entered::Typed(Typed::End);
+                };
+                let (sender, receiver) = channel();
+                let prompt = prompt.to_owned();
+                std::thread::spawn(move || {
+                    let line = editor.readline(&prompt);
+                    // The chat may be over.
+                    let _ = sender.send((editor, line));
+                });
+                none.insert(receiver)
+            }
+        };
+        let read = reading.await;
+        drop(plain);
+        self.reading = None;
+        let Ok((editor, line)) = read else { return Entered::Typed(Typed::End) };
+        self.editor = Some(editor);
+        Entered::Typed(match line {
+            Ok(text) if text.len() as u64 > self.max_bytes => Typed::TooLong,
+            // One key ends a line: only a paste has several.
+            Ok(text) if text.contains('\n') => Typed::Pasted(text),
+            Ok(text) => Typed::Line(text),
+            Err(ReadlineError::Interrupted) => return Entered::Interrupt,
+            Err(ReadlineError::Io(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
+                Typed::Unreadable
+            }
+            Err(_) => Typed::End,
+        })
+    }
+}
+
+/// A new editor that brings back these messages.
+fn editor(history: &[String]) -> Option<LineEditor> {
+    // What is pasted is marked by the terminal all the time, see [`screen::mark_pastes`].
+    let config = Config::builder().bracketed_paste(false).build();
+    let mut editor = LineEditor::with_history(config.clone(), MemHistory::with_config(&config)).ok()?;
+    for message in history {
+        editor.history_mut().add(message).ok()?;
+    }
+    Some(editor)
+}
+
+/// Puts the terminal back as it was, also where a signal ends the chat while a line is edited.
+struct PlainAfter<'a>(&'a Termios);
+
+impl Drop for PlainAfter<'_> {
+    fn drop(&mut self) {
+        // A terminal that is gone has no state.
+        let _ = tcsetattr(stdin(), OptionalActions::Now, self.0);
+    }
+}
