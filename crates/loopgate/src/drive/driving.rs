@@ -16,7 +16,8 @@ use loop_runtime::report::{EvidenceDetail, Report};
 use loop_runtime::run::{Driven, EndedRun, Handle, RunId, StartError, Waiting, note_alone};
 use tokio::task::spawn_blocking;
 
-use super::ask::{answered, ask, may_answer_here};
+use super::ask::may_answer_here;
+use super::asking::{Asking, ask_all, asking};
 use super::watch::{Shows, driven};
 use crate::args::{AgainArgs, GoOnArgs};
 use crate::context::{Found, Signals, explained, telemetry};
@@ -51,10 +52,13 @@ impl Driving<'_> {
                 Driven::Ended(outcome) => (outcome, Vec::new()),
                 Driven::Waiting(Waiting { outcome, requested }) => (outcome, requested),
             };
-            let waiting = self.waiting(&outcome.run, &requested).await?;
+            let waiting = match requested.is_empty() {
+                true => Vec::new(),
+                false => asking(&self.journal, &outcome.run).await?,
+            };
             if !waiting.is_empty() && is_answered_here() && requested.iter().all(may_answer_here) {
                 let typed = typed.get_or_insert_with(|| typed::Lines::begin(MAX_ANSWER_BYTES));
-                if let Some(mut said) = self.ask(typed, &waiting).await {
+                if let Some(mut said) = ask_all(typed, &mut self.signals, &waiting).await {
                     let run = &outcome.run;
                     let stated = said.remove(run).unwrap_or_default();
                     let runner = self.runner.clone().having_said(said);
@@ -80,44 +84,6 @@ impl Driving<'_> {
             lines.show_all().await;
         }
         self.print(&ended.started, ended.outcome, Vec::new()).await
-    }
-
-    /// The runs that ask people: this one first, then those that it called. Empty: nothing is asked.
-    async fn waiting(&self, run: &RunId, requested: &[PersonRequest]) -> Result<Vec<Asking>, Failure> {
-        let mut runs: Vec<&RunId> = requested.iter().map(|requested| &requested.run).collect();
-        runs.sort_by_key(|asks| *asks != run);
-        runs.dedup();
-        let mut waiting = Vec::new();
-        for run in runs {
-            let recorded = self.journal.read(run).await?;
-            waiting.push(Asking { state: replay(run, &recorded)?, manifest: recorded.manifest });
-        }
-        Ok(waiting)
-    }
-
-    /// What the person at this terminal says to each of these; nothing where they leave it to later.
-    async fn ask(
-        &mut self,
-        typed: &mut typed::Lines,
-        waiting: &[Asking],
-    ) -> Option<BTreeMap<RunId, Vec<EventKind>>> {
-        let mut stated: BTreeMap<RunId, Vec<EventKind>> = BTreeMap::new();
-        let asked =
-            waiting.iter().flat_map(|it| it.state.requested().into_iter().map(move |asks| (it, asks)));
-        for (Asking { state, manifest }, requested) in asked {
-            let details = people::details(state, manifest, &requested);
-            let answer = tokio::select! {
-                biased;
-                _ = self.signals.next() => {
-                    stream::note("");
-                    return None;
-                }
-                answer = ask(typed, &requested, &details) => answer?,
-            };
-            let of_run = stated.entry(requested.run).or_default();
-            of_run.push(answered(requested.key, answer, Some(requested.binding)));
-        }
-        Some(stated)
     }
 
     async fn print(
@@ -183,12 +149,6 @@ impl Driving<'_> {
         let _ = signals.unless_received(printed).await;
         Ok((code, signals))
     }
-}
-
-/// A run that asks people, and the manifest of its tools.
-struct Asking {
-    state: Run,
-    manifest: Arc<str>,
 }
 
 /// The trace in which the run's spans are, where they are sent or the caller has one.

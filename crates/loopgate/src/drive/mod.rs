@@ -1,6 +1,7 @@
 //! Runs driven to their end: watched, asked about, stopped.
 
 mod ask;
+mod asking;
 pub(crate) mod attach;
 mod driving;
 mod listen;
@@ -8,6 +9,7 @@ mod takeover;
 mod watch;
 
 pub(crate) use ask::{Said, approver, ask, denied, is_binding};
+pub(crate) use asking::{Stated, ask_all, asking};
 pub(crate) use driving::Driving;
 pub(crate) use listen::Listening;
 pub(crate) use takeover::{NextArgs, drive, runner, salvage};

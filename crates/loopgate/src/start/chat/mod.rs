@@ -30,7 +30,7 @@ use view::View;
 
 use crate::args::{DomainArgs, JournalArgs, tiered};
 use crate::context::{Found, Origin, ReceivedSignal, Signals, find, on_journal, places, reporting};
-use crate::drive::{Listening, ask, denied};
+use crate::drive::{Listening, Stated, ask, ask_all, asking, denied};
 use crate::output::{
     Failure, Line, at_journal, cut, edited::Entered, screen, stream, stream::note, typed, typed::Typed,
 };
@@ -133,8 +133,9 @@ fn runner(
     let runner =
         domain.unsaved_loop().with_hooks(reporting(domain.hooks())).with_people().counting_own_messages();
     let runner = on_journal(runner, domain, journal, /*batch*/ None).with_origin(origin);
-    // What is piped in answers nothing: a turn that needs a person waits in the journal.
-    Ok(if is_answered { runner } else { runner.leave_when_waiting() })
+    // What is piped in answers nothing, and what a called run asks is not seen here: the turn waits in the journal.
+    let is_asked_here = is_answered && domain.spec.tools.iter().all(|tool| tool.policy.lease.is_none());
+    Ok(if is_asked_here { runner } else { runner.leave_when_waiting() })
 }
 
 /// The last turn of the chat that is to be continued: a run by its name, or the latest turn in the journal.
@@ -231,8 +232,8 @@ struct Chat {
 /// What a turn answers.
 enum Asked {
     Message(String),
-    /// It was begun before, and has not ended.
-    Unfinished(Box<Run>),
+    /// It was begun before, and has not ended. With what the person has said to it and to the runs that it called.
+    Unfinished(Box<Run>, Stated),
 }
 
 /// What is done with a line.
@@ -269,7 +270,7 @@ impl Chat {
             self.messages = messages;
             return Ok(None);
         }
-        self.turn(Asked::Unfinished(Box::new(run))).await
+        self.turn(Asked::Unfinished(Box::new(run), Stated::new())).await
     }
 
     /// Turn by turn, to its end.
@@ -416,9 +417,11 @@ impl Chat {
                 messages.push(Message::user(text));
                 (View::new(runner.spec(), None), runner.chat(&mut *messages))
             }
-            Asked::Unfinished(begun) => {
-                let request = runner.chat(&mut *messages).resume(begun.id());
-                (View::new(runner.spec(), Some(*begun)), request)
+            Asked::Unfinished(begun, mut said) => {
+                let own = said.remove(begun.id()).unwrap_or_default();
+                let begun = if own.is_empty() { *begun } else { runner.note_down(begun.id(), own).await? };
+                let request = runner.clone().having_said(said).chat(&mut *messages).resume(begun.id());
+                (View::new(runner.spec(), Some(begun)), request)
             }
         };
         let mut run = request.events().await?;
@@ -473,6 +476,15 @@ impl Chat {
         session.add(&meta);
         *is_in_doubt |= meta.outcome.stop.also_has(StopReason::InDoubt);
         *is_undone |= meta.outcome.stop.also_has(StopReason::EffectNotDone);
+        if lines.is_answered() && ends.is_none() && meta.reason() == StopReason::NeedsHuman {
+            let run = &meta.outcome.run;
+            let asks = asking(stored, run).await?;
+            view.live.end_line();
+            if let Some(said) = ask_all(lines, signals, &asks).await.filter(|said| !said.is_empty()) {
+                let begun = Found::read(Arc::clone(stored), run).await?.run;
+                return Box::pin(self.turn(Asked::Unfinished(Box::new(begun), said))).await;
+            }
+        }
         let waits = view.waiting(runner.manifest(), journal.as_deref());
         if let Some(words) = &waits {
             view.live.end_line();

@@ -1,0 +1,60 @@
+//! What a run and the runs that it called ask people, and what the person at this terminal says to each.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loop_core::{EventKind, Run};
+use loop_runtime::journal::{Journal as _, StoredJournal, replay};
+use loop_runtime::run::RunId;
+
+use super::ask::{answered, ask};
+use crate::context::Signals;
+use crate::output::{Failure, stream, typed};
+use crate::shown::people;
+
+/// A run that asks people, and the manifest of its tools.
+pub(crate) struct Asking {
+    pub(crate) state: Run,
+    pub(crate) manifest: Arc<str>,
+}
+
+/// What people said to runs.
+pub(crate) type Stated = BTreeMap<RunId, Vec<EventKind>>;
+
+/// The runs that ask people: this one first, then those that it called. Empty: nothing is asked.
+pub(crate) async fn asking(journal: &StoredJournal, run: &RunId) -> Result<Vec<Asking>, Failure> {
+    let (mut runs, mut asking) = (vec![run.clone()], Vec::new());
+    while let Some(run) = runs.pop() {
+        let recorded = journal.read(&run).await?;
+        let state = replay(&run, &recorded)?;
+        runs.extend(state.waits_below().cloned());
+        if !state.requested().is_empty() {
+            asking.push(Asking { state, manifest: recorded.manifest });
+        }
+    }
+    Ok(asking)
+}
+
+/// What the person at this terminal says to each of these; nothing where they leave it to later.
+pub(crate) async fn ask_all(
+    lines: &mut typed::Lines,
+    signals: &mut Signals,
+    asking: &[Asking],
+) -> Option<Stated> {
+    let mut stated = Stated::new();
+    let asked = asking.iter().flat_map(|it| it.state.requested().into_iter().map(move |asks| (it, asks)));
+    for (Asking { state, manifest }, requested) in asked {
+        let details = people::details(state, manifest, &requested);
+        let answer = tokio::select! {
+            biased;
+            _ = signals.next() => {
+                stream::note("");
+                return None;
+            }
+            answer = ask(lines, &requested, &details) => answer?,
+        };
+        let of_run = stated.entry(requested.run).or_default();
+        of_run.push(answered(requested.key, answer, Some(requested.binding)));
+    }
+    Some(stated)
+}
