@@ -424,6 +424,12 @@ impl<'a> Maker<'a> {
         let folder = self.needed(name, "domain", tool.domain.as_deref(), "the folder of a domain")?;
         let profile = tool.profile.as_deref();
         let domain = called::domain(self.file, self.options, name, folder, profile, &mut self.secrets)?;
+        if domain.spec.gate.people && !self.file.config.gate.people {
+            self.warnings.push(format!(
+                "tool `{name}` is a run that asks people, and this domain asks none, so what it asks is left undone; write \
+                 people = true in [gate]"
+            ));
+        }
         Ok(Arc::new(called::tool(self.file, name, tool, domain)?))
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use loop_core::gate::JudgedAction;
+use loop_core::spec::ToolSpec;
 use loop_core::types::{Approver, CommandKey};
 use loop_core::{Command, Evidence, Run};
 use loop_runtime::journal::Recorded;
@@ -12,9 +13,14 @@ use loop_runtime::tools::connects_to;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::called::CalledRun;
+
 /// A requested call of a tool that does more than read.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EffectRow {
+    /// The run that a run of this report called, whose effect it is. `None`: it is of the run itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     /// The action's key.
     pub action: CommandKey,
     /// The tool's own name.
@@ -37,13 +43,33 @@ pub struct EffectRow {
     pub result: Option<Arc<str>>,
 }
 
+/// The requested effects of a run, and behind them those of the runs that it called.
+pub fn effects_of_all(state: &Run, recorded: &Recorded, called: &[CalledRun]) -> Vec<EffectRow> {
+    let mut rows = effects(state, recorded);
+    for CalledRun { run, recorded } in called {
+        let below = state_of(recorded).map_or_else(Vec::new, |state| effects(&state, recorded));
+        rows.extend(below.into_iter().map(|row| EffectRow { run: Some(run.to_string()), ..row }));
+    }
+    rows
+}
+
+/// The state after the entries that follow from each other. `None`: the first one begins no run.
+pub(crate) fn state_of(recorded: &Recorded) -> Option<Run> {
+    let mut entries = recorded.entries.iter();
+    let (mut state, _) = Run::open(&entries.next()?.event, Arc::clone(&recorded.spec)).ok()?;
+    _ = entries.try_for_each(|entry| state.apply(&entry.event).map(drop));
+    Some(state)
+}
+
 /// The requested effects, in the order of the run.
-pub fn effects(state: &Run, recorded: &Recorded) -> Vec<EffectRow> {
+fn effects(state: &Run, recorded: &Recorded) -> Vec<EffectRow> {
     let people = PeopleReport::of(recorded);
     let begun: BTreeSet<CommandKey> = state.commands().into_iter().filter_map(announced).collect();
     let effect = |judged: &Arc<JudgedAction>| {
         let ended = state.effect_of(judged);
-        let tool = state.spec().tool(judged.tool_name()).filter(|_| !ended.is_none())?;
+        // A call of a run counts what that run did, which has rows of its own.
+        let is_own = |tool: &&ToolSpec| tool.policy.lease.is_none() && !ended.is_none();
+        let tool = state.spec().tool(judged.tool_name()).filter(is_own)?;
         let requested = people.of_action(&judged.key);
         let approvers = requested.map_or(&[][..], |requested| requested.approvers.as_slice());
         let decided = match (approvers, requested.and_then(|requested| requested.answer.as_deref())) {
@@ -54,6 +80,7 @@ pub fn effects(state: &Run, recorded: &Recorded) -> Vec<EffectRow> {
         let ended = if begun.contains(&judged.key) { BEGUN.to_owned() } else { ended.to_string() };
         let result = judged.evidence.and_then(|id| Evidence::find(state.evidence(), id));
         Some(EffectRow {
+            run: None,
             action: judged.key,
             tool: Arc::clone(&tool.name),
             effect: tool.effect.name(),

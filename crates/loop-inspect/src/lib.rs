@@ -11,11 +11,13 @@
 //! | what would it have done under other limits? | [`backtest`] |
 //! | what has an auditor to know of it? | [`RunReport`] |
 //! | what was to change something, and what became of it? | [`effects`] |
+//! | which runs did it call? | [`called`] |
 //! | what may a run do, in words? | [`policy_in_words`] |
 //! | which runs are there? | [`listed`] |
 
 pub mod audit;
 pub mod backtest;
+pub mod called;
 pub mod diff;
 pub mod effects;
 mod forecast;

@@ -1,7 +1,6 @@
 //! One run for an auditor: what it cost, why it stopped, what it did and read, who approved it, and whether it is whole.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use loop_core::types::{Cost, Millis, PicoUsd, Price, RunId, Status, Tier, Usage};
 use loop_core::{Note, Run};
@@ -14,7 +13,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::audit::RunAudit;
-use crate::effects::{EffectRow, approved_by, effects};
+use crate::called::CalledRun;
+use crate::effects::{EffectRow, approved_by, effects_of_all, state_of};
 use crate::policy::policy_in_words;
 use crate::why::LimitUse;
 
@@ -56,10 +56,11 @@ pub struct ReportEntry {
 
 impl RunReport {
     /// The report of a run, as far as its entries can be read and follow from each other. `verify` says what is wrong with
-    /// the others, `audit` who decided through a server; `time` writes a wall time in milliseconds since 1970 (UTC).
+    /// the others, `called` are the runs below it, `audit` says who decided through a server in any of them; `time` writes a wall time in milliseconds since 1970 (UTC).
     pub fn of(
         run: &RunId,
         recorded: Option<&Recorded>,
+        called: &[CalledRun],
         verify: RunAudit,
         audit: &[AuditLine],
         time: fn(u64) -> String,
@@ -82,7 +83,9 @@ impl RunReport {
             let text = format!("instruction, from pass {} on, of {} UTC", it.from_pass, time(it.unix_ms));
             entry(text, [it.text.clone()])
         });
-        let work = entry(format!("{} {}: {}", item.kind, item.id, item.title), times);
+        let by = provenance.called_by.as_deref();
+        let by = by.map(|by| format!("called by {} of run {}, part of run {}", by.key, by.run, by.root));
+        let work = entry(format!("{} {}: {}", item.kind, item.id, item.title), times.into_iter().chain(by));
         let (rules, tools) = policy_in_words(state.spec());
         let tools = tools.iter().map(|row| {
             let cells: Vec<&str> = row.iter().map(String::as_str).filter(|cell| !cell.is_empty()).collect();
@@ -98,6 +101,13 @@ impl RunReport {
             entry(format!("digest {}", started.policy), label.into_iter().chain(rules).chain(tools)),
             entry(format!("domain {} {}", state.spec().domain, domain_hash(started)), set),
         ];
+        let did = effects_of_all(&state, recorded, called);
+        let mut approved = approvals(&state, &people, audit, time);
+        for CalledRun { run, recorded } in called {
+            let Some(state) = state_of(recorded) else { continue };
+            let below = approvals(&state, &PeopleReport::of(recorded), audit, time);
+            approved.extend(below.into_iter().map(|it| entry(format!("run {run}: {}", it.text), it.lines)));
+        }
         let parts = vec![
             part("Work item", "", std::iter::once(work).chain(instructions)),
             part(
@@ -106,8 +116,8 @@ impl RunReport {
                 stop(&state),
             ),
             part("What it cost", "", cost(&state, recorded)),
-            part("What it did", "nothing but reads", effects(&state, recorded).into_iter().map(effect)),
-            part("Who approved what", "no person was asked", approvals(&state, &people, audit, time)),
+            part("What it did", "nothing but reads", did.into_iter().map(effect)),
+            part("Who approved what", "no person was asked", approved),
             part("Under which policy", "", decided),
             part("What it read", "nothing but the work item", evidence(&state, &recorded.manifest)),
             whole,
@@ -118,14 +128,6 @@ impl RunReport {
 }
 
 const WHOLE: &str = "Whether the record is whole: chain, decisions, invariants";
-
-/// The state after the entries that follow from each other. `None`: the first one begins no run.
-fn state_of(recorded: &Recorded) -> Option<Run> {
-    let mut entries = recorded.entries.iter();
-    let (mut state, _) = Run::open(&entries.next()?.event, Arc::clone(&recorded.spec)).ok()?;
-    _ = entries.try_for_each(|entry| state.apply(&entry.event).map(drop));
-    Some(state)
-}
 
 fn part(title: &str, none: &str, entries: impl IntoIterator<Item = ReportEntry>) -> ReportPart {
     let mut entries: Vec<ReportEntry> = entries.into_iter().collect();
@@ -210,12 +212,14 @@ fn used(usage: &Usage) -> String {
 }
 
 fn effect(row: EffectRow) -> ReportEntry {
-    let EffectRow { action, tool, effect, target, parameters, evidence, state, decided, result, .. } = row;
+    let EffectRow { run, action, tool, effect, target, parameters, evidence, state, decided, result, .. } =
+        row;
+    let run = run.map_or_else(String::new, |run| format!("run {run}: "));
     let mut lines: Vec<String> = target.iter().map(|it| format!("target: {it}")).collect();
     lines.extend(parameters.map(|it| format!("parameters: {it}")));
     lines.push(format!("decided: {decided}"));
     lines.extend(result.map(|it| format!("result {}: {it}", evidence.unwrap_or_default())));
-    entry(format!("{action} {tool} ({effect}): {state}"), lines)
+    entry(format!("{run}{action} {tool} ({effect}): {state}"), lines)
 }
 
 fn approvals(
@@ -234,7 +238,8 @@ fn approvals(
         let said = entries.find(|entry| {
             let is_kind = matches!(entry.action, AuditAction::Deny | AuditAction::Answer);
             let is_it = entry.key.as_deref() == Some(&*it.action) && entry.unix_ms >= it.requested_unix_ms;
-            is_kind && is_it && entry.result == AuditResult::Done
+            let is_here = entry.run.as_ref().is_none_or(|run| run == state.id());
+            is_kind && is_it && is_here && entry.result == AuditResult::Done
         })?;
         let who = if said.who.is_empty() { "an unknown caller" } else { &said.who };
         Some(format!("{who} ({}) from {} at {} UTC", said.account, said.from, time(said.unix_ms)))

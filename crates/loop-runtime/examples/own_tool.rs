@@ -99,7 +99,7 @@ pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let answer = agent.prompt("Are there enough nuts?").await?;
     writeln!(out, "{}", answer.text)?;
     for used in &answer.meta.tools {
-        writeln!(out, "{}: {} call", used.tool, used.calls)?;
+        writeln!(out, "{}: {} call, {} failed", used.tool, used.calls, used.failures)?;
     }
     Ok(())
 }

@@ -57,7 +57,8 @@ Graz has about 300,000 people.
 #[tokio::test]
 async fn a_model_and_tools_of_ones_own_need_this_crate_alone() {
     assert_eq!(shown!(own_model), "kalo papagalos, kalo papagalos!\n2 model calls, completed\n");
-    let expected = "There were 7 nuts, so I ordered some.\norder: 1 call\nstock: 1 call\n";
+    let expected =
+        "There were 7 nuts, so I ordered some.\norder: 1 call, 0 failed\nstock: 1 call, 0 failed\n";
     assert_eq!(shown!(own_tool), expected);
 }
 

@@ -77,8 +77,10 @@ pub(crate) fn unknown_tool(name: &str, similar: &[Arc<str>], cap: usize) -> Obse
 /// What a result of `tool` is worth, and what a model gets to read of it.
 pub(crate) fn judge(tool: &ToolDeclaration, result: ToolResult, cap: usize) -> Observation {
     let reading = Reading { title: &tool.title, cap };
-    if result.tool_name != *tool.name {
-        let message = format!("the result says that it is of `{}`", one_line(&result.tool_name));
+    // A result without a name is of the tool that was called, see [`ToolResult::text`].
+    if !result.tool_name.is_empty() && result.tool_name != *tool.name {
+        let named = one_line(&result.tool_name);
+        let message = format!("the result says that it is of `{named}`");
         return reading.failure(Status::MalformedResult, &message, &message, result.data);
     }
     if result.success { success(tool, result, reading) } else { failure(tool, result, reading) }

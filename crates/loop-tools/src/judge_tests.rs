@@ -49,6 +49,12 @@ fn every_result_has_its_status() {
         let result = ToolResult { markdown: markdown.into(), ..ok() };
         check(result, Status::MalformedResult, blank, &format!("X: {blank}"));
     }
+    for nameless in [ToolResult::text("15 users"), ToolResult { tool_name: String::new(), ..ok() }] {
+        let [judged, named] = ["", "fetch_x"].map(|tool_name| {
+            judge(&tool(), ToolResult { tool_name: tool_name.into(), ..nameless.clone() }, 1_000)
+        });
+        assert_eq!((judged.status, &judged), (Status::Ok, &named));
+    }
     for third_party in [ok(), failed(None)] {
         let result = ToolResult { tool_name: "fetch_y".into(), ..third_party };
         let message = "the result says that it is of `fetch_y`";

@@ -20,7 +20,7 @@ mod stop_names;
 mod stop_reason;
 mod verdict;
 
-pub use effects::Effects;
+pub use crate::types::Effects;
 pub use judged_action::JudgedAction;
 pub use not_done::{NotDone, WhyNotDone};
 pub use stop::{Certificate, Change, Condition, Measure, TierCause, TierChange, Written};

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::gate::effects::Effects;
 use crate::gate::not_done::NotDone;
 use crate::gate::stop_reason::StopReason;
 use crate::reply;
 use crate::spec::{Calibrated, ErrorStyle, MeasuredLevel, Setting};
-use crate::types::{Confidence, EvidenceId, PicoUsd, StopClass, Tier, is_default};
+use crate::types::{Confidence, Effects, EvidenceId, PicoUsd, StopClass, Tier, is_default};
 
 /// A value that a condition found, or its threshold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -352,10 +352,20 @@ impl Run {
         &self.state.calls.actions
     }
 
-    /// How an action ended or what it waits for, counted as one effect. Nothing is counted if it is not an effect.
+    /// How an action ended or what it waits for, counted as one effect; of a run that it called, all effects. Nothing is
+    /// counted if there is none.
     pub fn effect_of(&self, action: &Arc<JudgedAction>) -> Effects {
+        self.effects_of(std::slice::from_ref(action))
+    }
+
+    /// How the effects ended, or what they wait for.
+    pub fn effects(&self) -> Effects {
+        self.effects_of(self.actions())
+    }
+
+    fn effects_of(&self, actions: &[Arc<JudgedAction>]) -> Effects {
         let is_in_doubt = |key: &CommandKey| self.state.calls.doubts.contains_key(key);
-        Effects::of(&self.spec, std::slice::from_ref(action), self.evidence(), is_in_doubt)
+        Effects::of(&self.spec, actions, self.evidence(), is_in_doubt)
     }
 
     /// Usage and cost so far.

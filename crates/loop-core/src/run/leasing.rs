@@ -159,7 +159,6 @@ fn whole(lease: Lease) -> ChildUse {
         cost: Cost { known: cost.unwrap_or_default(), unknown_calls: u32::from(cost.is_none()) },
         model_calls,
         tool_calls,
-        undone: false,
-        taint: Taint::default(),
+        ..ChildUse::default()
     }
 }

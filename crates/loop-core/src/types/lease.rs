@@ -1,8 +1,11 @@
 //! Leases: what a run that is called as a tool may use of the limits of the run that calls it.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::types::defaults::is_default;
+use crate::types::effects::Effects;
 use crate::types::ids::RunId;
 use crate::types::money::{Cost, PicoUsd};
 use crate::types::taint::Taint;
@@ -42,6 +45,12 @@ pub struct ChildUse {
     pub model_calls: u32,
     /// Its tool calls.
     pub tool_calls: u32,
+    /// The name of its stop reason. Empty: it has not ended.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub reason: Arc<str>,
+    /// How its effects ended, with those of the runs below it.
+    #[serde(default, skip_serializing_if = "Effects::is_none")]
+    pub effects: Effects,
     /// Whether an effect that it owed did not happen.
     #[serde(default, skip_serializing_if = "is_default")]
     pub undone: bool,

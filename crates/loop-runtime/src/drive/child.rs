@@ -249,11 +249,20 @@ impl ChildCall {
 enum Why {
     #[error("{0}")]
     Arguments(String),
-    #[error("it could not begin: {0}")]
+    #[error("{}", not_begun(.0))]
     Start(#[from] StartError),
     /// It was begun before, and used this.
     #[error("it could not be resumed: {0}")]
     Resume(StartError, Box<ChildUse>),
+}
+
+/// Why a run did not begin. Its limits are those of its caller as well.
+fn not_begun(error: &StartError) -> String {
+    let within = match error {
+        StartError::FirstPassUnpaid { .. } => " with what its own limits and the rest of its caller's allow",
+        _ => "",
+    };
+    format!("it could not begin{within}: {error}")
 }
 
 impl Why {
@@ -280,12 +289,14 @@ fn failed(name: &Arc<str>, title: &str, why: &Why) -> (ToolResult, Option<Status
 }
 
 fn used(outcome: &Outcome, taint: Taint) -> ChildUse {
-    ChildUse { undone: outcome.stop.leaves_undone(), taint, ..sum(&outcome.run, &outcome.totals) }
+    let stop = &outcome.stop;
+    let (reason, effects, undone) = (stop.name().into(), stop.effects, stop.leaves_undone());
+    ChildUse { reason, effects, undone, taint, ..sum(&outcome.run, &outcome.totals) }
 }
 
 /// What a run has used that cannot continue.
 fn used_by(run: &Run) -> ChildUse {
-    ChildUse { undone: true, taint: run.taint(), ..sum(run.id(), run.totals()) }
+    ChildUse { effects: run.effects(), undone: true, taint: run.taint(), ..sum(run.id(), run.totals()) }
 }
 
 fn sum(run: &RunId, totals: &Totals) -> ChildUse {

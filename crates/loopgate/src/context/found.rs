@@ -243,9 +243,21 @@ pub(crate) async fn entries_before(journal: &dyn Journal, started: &Started) -> 
     parts.into_iter().rev().flatten().collect()
 }
 
-/// The run with this id, with this beginning, or the last one.
+/// The run with this id, with this beginning, or the last one, which is none that another run called.
 pub(crate) async fn find(journal: &dyn Journal, wanted: &str) -> Result<RunLine, Failure> {
-    Ok(named(&journal.runs().await?, wanted)?.clone())
+    let runs = journal.runs().await?;
+    let line = named(&runs, wanted)?;
+    let root = if wanted == "last" { root_of(journal, line).await } else { None };
+    Ok(runs.iter().find(|it| Some(&it.run) == root.as_ref()).unwrap_or(line).clone())
+}
+
+/// The run at the top, if a run called this one. What cannot be read is taken as it is.
+async fn root_of(journal: &dyn Journal, line: &RunLine) -> Option<RunId> {
+    let recorded = journal.read(&line.run).await.ok()?;
+    match &recorded.entries.first()?.event.kind {
+        EventKind::Started(started) => Some(started.provenance.called_by.as_deref()?.root.clone()),
+        _ => None,
+    }
 }
 
 /// The same, of these runs of a journal.

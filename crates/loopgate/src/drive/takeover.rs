@@ -39,6 +39,13 @@ impl NextArgs {
 
 /// The loop of the new run.
 pub(crate) fn runner(from: &Found, next: &NextArgs) -> Result<(Domain, Runner), Failure> {
+    if let Some(by) = from.run.started().provenance.called_by.as_deref() {
+        let root = &by.root;
+        return Err(Failure::new(format!(
+            "run {} is part of run {root}; fork or retry that one, for example with `loopgate fork {root}`",
+            from.id()
+        )));
+    }
     let Loaded { domain, arguments, cwd, saves, asks, origin } =
         from.load(next.folder.domain.as_deref(), &next.settings)?;
     let saves = saves && next.written.saves();

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use loop_inspect::RunReport;
 use loop_inspect::audit::RunAudit;
+use loop_inspect::called::called_runs;
 use loop_runtime::journal::audit::AuditFilter;
 use loop_server::pages;
 
@@ -33,9 +34,16 @@ pub(crate) async fn report(args: ReportCommandArgs) -> Result<ExitCode, Failure>
     let journal = places::existing_journal(&args.of.journal)?;
     let line = find(journal.as_ref(), &args.of.run).await?;
     let (verify, recorded) = RunAudit::read(&journal, &line.run).await?;
-    let filter = AuditFilter { before: None, run: Some(line.run.clone()), limit: u32::MAX };
-    let audit = journal.audit_lines(&filter).await?;
-    let report = RunReport::of(&line.run, recorded.as_ref(), verify, &audit, time);
+    let called = match &recorded {
+        Some(recorded) => called_runs(&journal, recorded).await?,
+        None => Vec::new(),
+    };
+    let mut audit = Vec::new();
+    for run in called.iter().map(|it| &it.run).chain([&line.run]) {
+        let filter = AuditFilter { before: None, run: Some(run.clone()), limit: u32::MAX };
+        audit.extend(journal.audit_lines(&filter).await?);
+    }
+    let report = RunReport::of(&line.run, recorded.as_ref(), &called, verify, &audit, time);
     let title = format!("Run {} of {}", line.run, line.domain);
     match ReportFile::open("--html", args.html.as_deref())? {
         Some(file) => file.write(&pages::report(&title, &report.parts))?,

@@ -6,9 +6,11 @@ use std::process::ExitCode;
 
 use loop_core::Run;
 use loop_core::run::Reserve;
-use loop_inspect::effects::effects;
+use loop_core::types::RunId;
+use loop_inspect::called::called_runs;
+use loop_inspect::effects::effects_of_all;
 use loop_runtime::{
-    journal::{Recorded, replay},
+    journal::{Journal as _, Recorded, StoredJournal, replay},
     people::{PeopleReport, waits},
     report::{EvidenceDetail, Report, counted},
     tools::ToolUse,
@@ -44,11 +46,15 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.html {
         return run_page::written(path, &id, recorded, journal);
     }
+    if let Some((of, rest)) = args.piece.as_deref().and_then(|piece| piece.split_once('.')) {
+        return show_below(&args, &journal, (&id, &recorded), (of, rest)).await;
+    }
     let state = replay(&id, &recorded)?;
     if args.effects || args.piece.is_some() || args.evidence == Some(None) {
         let (name, reports) = match args.effects {
             true => {
-                let rows = effects(&state, &recorded).iter().map(|it| json!(it)).collect();
+                let called = called_runs(&journal, &recorded).await?;
+                let rows = effects_of_all(&state, &recorded, &called).iter().map(|it| json!(it)).collect();
                 ("effects", rows)
             }
             false => ("evidence", evidence::evidence(&state, &recorded, args.piece.as_deref())?),
@@ -84,6 +90,29 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     stream::print(&details(&state, &people));
     stream::print(&grounding::list(&claims));
     summary(outcome, &claims, &[]);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows evidence of a run that this one called, by the name that its result has here: `E3.1` is `E1` of the run of `E3`.
+async fn show_below(
+    args: &ShowArgs,
+    journal: &StoredJournal,
+    (id, recorded): (&RunId, &Recorded),
+    (of, rest): (&str, &str),
+) -> Result<ExitCode, Failure> {
+    let state = replay(id, recorded)?;
+    let called = state.evidence().iter().find(|it| it.id.to_string() == of.to_uppercase());
+    let run = called.and_then(|it| it.observation.child.as_ref()?.run.clone());
+    let run =
+        run.ok_or_else(|| Failure::new(format!("evidence {of} of run {id} is not of a run that it called")))?;
+    let below = journal.read(&run).await?;
+    let piece = if rest.starts_with(['e', 'E']) { rest.to_owned() } else { format!("E{rest}") };
+    if let Some(deeper) = piece.split_once('.') {
+        return Box::pin(show_below(args, journal, (&run, &below), deeper)).await;
+    }
+    let reports = evidence::evidence(&replay(&run, &below)?, &below, Some(&piece))?;
+    let report = json!({ "version": 1, "run": run, "evidence": reports });
+    args.json.print(&report, || evidence::in_words(&reports))?;
     Ok(ExitCode::SUCCESS)
 }
 

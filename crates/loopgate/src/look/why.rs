@@ -206,6 +206,12 @@ fn next(
                 row(text, "  look whether the effects in doubt happened, before anything is done again");
             }
             row(text, &format!("  this run is over: loopgate show {run}{at}"));
+            if let Some(by) = state.started().provenance.called_by.as_deref() {
+                let root = &by.root;
+                row(text, &format!("  it is part of run {root}, which is continued as a whole:"));
+                row(text, &format!("    loopgate why {root}{at}"));
+                return;
+            }
             row(text, "  a fork continues it before its end, and repeats no effect without an approval:");
             row(text, &format!("    loopgate fork {run}{}{at}", settings(why)));
             if state.spec().protocol.properties().has_sections {

@@ -106,7 +106,7 @@ impl Edited {
     }
 }
 
-/// A new editor that brings back these messages.
+/// A new editor with these messages behind its arrow keys.
 fn editor(history: &[String]) -> Option<LineEditor> {
     // What is pasted is marked by the terminal all the time, see [`screen::mark_pastes`].
     let config = Config::builder().bracketed_paste(false).build();

@@ -82,8 +82,13 @@ fn list(domain: &Domain) -> String {
         let smart = if tool.smart { ", smart" } else { "" };
         let server = domain.server_of(&tool.name).map(|server| format!(", of the server {server}"));
         let server = server.unwrap_or_default();
-        let (effect, ms) = (tool.effect.name(), tool.timeout_ms);
-        let _ = writeln!(text, "{} ({effect}{smart}, {ms} ms{server})", tool.name);
+        let effect = tool.effect.name();
+        let what = match tool.policy.lease {
+            // Its domain says what it may do, and its lease how long it takes.
+            Some(_) => "a run, within the limits".to_owned(),
+            None => format!("{effect}{smart}, {} ms{server}", tool.timeout_ms),
+        };
+        let _ = writeln!(text, "{} ({what})", tool.name);
         let _ = writeln!(text, "    {}", tool.description);
         if !tool.when.is_empty() {
             let _ = writeln!(text, "    when: {}", tool.when);

@@ -26,6 +26,34 @@ pub(crate) fn print_result(outcome: &Outcome, claims: &[Claim]) {
     stream::print_json(&format!("{}\n", pretty.as_deref().unwrap_or(&output.value)));
 }
 
+/// The runs that this one called, each with why it ended and what it used: what they are is part of the totals.
+fn called(outcome: &Outcome) {
+    let called = outcome.evidence.iter().filter_map(|it| Some((it, it.observation.child.as_deref()?)));
+    for (evidence, child) in called.clone().take(MAX_CALLED) {
+        let Some(run) = &child.run else {
+            stream::note(format!("called:  {} {}: it did not begin", evidence.id, evidence.tool));
+            continue;
+        };
+        let reason = if child.reason.is_empty() { "not ended" } else { &*child.reason };
+        let effects = match child.effects.is_none() {
+            true => String::new(),
+            false => format!(", effects: {}", child.effects),
+        };
+        let calls = counted(child.model_calls, "model call");
+        stream::note(format!(
+            "called:  {} {} {run}: {reason}, {calls}, {}{effects}",
+            evidence.id, evidence.tool, child.cost
+        ));
+    }
+    let more = called.count().saturating_sub(MAX_CALLED);
+    if more > 0 {
+        stream::note(format!("called:  {more} more; `loopgate report {}` lists them", outcome.run));
+    }
+}
+
+/// How many called runs are named.
+const MAX_CALLED: usize = 8;
+
 /// The reason, what was left undone, the cost, and who wrote it, on standard error.
 pub(crate) fn summary(outcome: &Outcome, claims: &[Claim], wrote: &[String]) {
     let stop = &outcome.stop;
@@ -64,6 +92,7 @@ pub(crate) fn summary(outcome: &Outcome, claims: &[Claim], wrote: &[String]) {
         stream::note(format!("undone:  {unread} calls beyond limits.requested_calls of one reply; not read"));
     }
     stream::note(format!("totals:  {}", bill(&outcome.totals)));
+    called(outcome);
     wrote.iter().for_each(stream::note);
     match &outcome.saved {
         Some(loop_core::run::Saved::At { location }) => stream::note(format!("saved:   {location}")),
