@@ -52,6 +52,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 17] = [
         ],
     ),
     ("loop-testkit", &["loop-core", "loop-llm", "loop-mock", "loop-tools"]),
+    // What a newcomer compiles first: a crate of ours would add an HTTP client and TLS, about a minute.
     ("xtask", &[]),
 ];
 
