@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use loop_core::run::Started;
 use loop_core::types::{Millis, StopClass};
-use loop_core::{Note, Outcome, Run, StopReason};
+use loop_core::{EventKind, Note, Outcome, StopReason};
 use loop_runtime::Runner;
 use loop_runtime::journal::{Journal as _, StoredJournal, replay};
 use loop_runtime::people::PeopleReport;
