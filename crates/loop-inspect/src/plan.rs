@@ -57,6 +57,9 @@ pub struct AtMost {
     pub wall_ms: u64,
     /// Approvals and questions to people.
     pub requests_to_people: u32,
+    /// The tools that are runs, whose use is part of all figures but the tokens: those are of this domain's models.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub called_runs: Vec<String>,
     /// Milliseconds of waiting for people, in addition to `wall_ms`. Null: people have no deadline.
     pub person_ms: Option<u64>,
 }
@@ -76,6 +79,7 @@ impl Plan {
         let worst = WorstCase::of(spec);
         let none = WorkItem::new("", "item", "", "");
         let forecast = Forecast::new(spec, prompts, item.unwrap_or(&none));
+        let called = spec.tools.iter().filter(|tool| tool.policy.lease.is_some());
         let mode: CostMode = spec.limits.cost_mode;
         Self {
             version: PLAN_VERSION,
@@ -97,6 +101,7 @@ impl Plan {
                 cost_mode: mode.name().to_owned(),
                 wall_ms: worst.wall_ms,
                 requests_to_people: worst.requests,
+                called_runs: called.map(|tool| tool.name.to_string()).collect(),
                 person_ms: worst.person_ms,
             },
             passes_that_fit: forecast

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use common::Shell;
 use common::server::{Server, path};
+use common::terminal::Terminal;
 use serde_json::{Value, json};
 
 const DESK: &str = r#"
@@ -81,8 +82,54 @@ fn an_approval_of_a_run_below_continues_the_run_that_called_it() {
     let calls = &shown["totals"]["model_calls"];
     assert!(calls.as_u64().unwrap() > 3, "those of both: {calls}");
     assert_eq!(shell.run(&["verify", "--all"]).code, 0);
+    // What was done below is what the run at the top did, in each place that says it.
+    assert!(ran.err.contains("Effects: 1 executed."), "{}", ran.err);
+    assert!(ran.err.contains(&format!("called:  E1 change {below}: completed, ")), "{}", ran.err);
+    let did = shell.run(&["show", "last", "--effects"]);
+    for line in [format!("run: {below}"), "tool: update_user".to_owned(), "state: executed".to_owned()] {
+        assert!(did.out.contains(&line), "{line}: {}", did.out);
+    }
+    let report = shell.run(&["report", "last"]);
+    for line in [
+        format!("Run {root} of desk"),
+        format!("  run {below}: {key} update_user (write_keyed): executed"),
+        format!("  run {below}: {key} update_user: approved"),
+    ] {
+        assert!(report.out.contains(&line), "{line}: {}", report.out);
+    }
+    let report = shell.run(&["report", below]);
+    assert!(report.out.contains(&format!("of run {root}, part of run {root}")), "{}", report.out);
+    let below_it = shell.run(&["show", &root, "E1.1"]);
+    assert!(below_it.out.contains("tool: search_user"), "{}", below_it.out);
+    shell.run(&["show", &root, "E0.1"]).fails_with(&["E0", "is not of a run that it called"]);
+    // A part is continued as a whole, and each command says so at once.
+    for command in ["fork", "retry"] {
+        shell.run(&[command, below]).fails_with(&["is part of run", "loopgate fork"]);
+    }
+    let why = shell.run(&["why", below]);
+    assert!(why.out.contains(&format!("it is part of run {root}")), "{}", why.out);
+    let plan = shell.run(&["plan", path(&folder)]);
+    assert!(plan.out.contains("change: part of these limits"), "{}", plan.out);
     // What is over is not driven again.
     shell.run(&["resume", below]).fails_with(&["is over"]);
+}
+
+#[test]
+fn a_chat_asks_what_a_called_run_asks() {
+    // K8, K17
+    let shell = Shell::new();
+    let folder = desk(&shell, "");
+    let mut person = Terminal::run(shell.command(&["chat", path(&folder)]));
+    person.wait_for("You: ");
+    person.press("Bob works for EPAM now\r");
+    person.wait_for("Allow update_user? [y/N] ");
+    person.press("/approve\n");
+    person.wait_for("Bob is with EPAM now.");
+    person.wait_for("You: ");
+    person.press("/quit\r");
+    let (code, screen) = person.end();
+    assert_eq!(code, 0, "{screen}");
+    assert!(pending(&shell).is_empty());
 }
 
 #[test]

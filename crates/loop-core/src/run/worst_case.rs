@@ -13,7 +13,8 @@ use crate::types::{Digest, PicoUsd, Price, RunId, Tier, WorkItem};
 /// The most that any run of a spec uses, whatever the models, the tools and the people do.
 ///
 /// It assumes of a provider that a call takes no more input than `context_tokens` and writes no more than it is granted
-/// (with the cost mode `strict`: than arrives), that a byte is at most one token, that prices are the spec's, and that the driver reports deadlines in time.
+/// (with the cost mode `strict`: than arrives), that a called run takes no more than its lease and its calls no more tokens than
+/// those of this spec's models, that a byte is at most one token, that prices are the spec's, and that the driver reports deadlines in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorstCase {
     /// Main calls, from 0.
@@ -25,8 +26,8 @@ pub struct WorstCase {
     pub tool_calls: u32,
     /// Input and output tokens of all model calls.
     pub tokens: u64,
-    /// Cost of all model calls in pico-dollars. `None`: the price of a model is not known, and no cost limit keeps the
-    /// run from calling it.
+    /// Cost of all model calls in pico-dollars. `None`: the price of a model is not known, or is that of a called run,
+    /// and no cost limit keeps the run from calling it.
     pub cost: Option<PicoUsd>,
     /// Milliseconds of the wall clock that count against its limit, with the time that calls in flight get to settle.
     pub wall_ms: u64,
@@ -78,9 +79,12 @@ impl WorstCase {
         };
         let tokens =
             limits.tokens.map_or(all.tokens, |limit| limit.saturating_add(over.tokens).min(all.tokens));
+        // The models of a called run have prices of their own: its lease bounds what it costs, and not these.
+        let calls_runs = spec.tools.iter().any(|tool| tool.policy.lease.is_some());
         let cost = match limits.cost {
+            Some(limit) if calls_runs => Some(limit.plus(over.cost)),
             Some(limit) => Some(limit.plus(over.cost).min(all.cost)),
-            None => Some(all.cost).filter(|_| !all.is_unpriced),
+            None => Some(all.cost).filter(|_| !all.is_unpriced && !calls_runs),
         };
         let requests = requests(spec);
         Self {

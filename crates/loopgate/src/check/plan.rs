@@ -57,7 +57,14 @@ fn at_most(text: &mut String, at_most: &AtMost) {
         Some(cost) => {
             line("cost", &PicoUsd(cost.saturating_sub(*cost_over_limit_pico_usd)).to_string());
         }
+        None if !at_most.called_runs.is_empty() => {
+            line("cost", "unknown: it calls runs, and no cost limit is set");
+        }
         None => line("cost", "unknown: the price of a model is not known, and no cost limit is set"),
+    }
+    if !at_most.called_runs.is_empty() {
+        let runs = at_most.called_runs.join(", ");
+        line("runs that it calls", &format!("{runs}: part of these limits; tokens are of this domain's models"));
     }
     line("wall clock", &seconds(at_most.wall_ms));
     match at_most.requests_to_people {
