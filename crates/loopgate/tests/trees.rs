@@ -92,7 +92,7 @@ fn an_approval_of_a_run_below_continues_the_run_that_called_it() {
     let report = shell.run(&["report", "last"]);
     for line in [
         format!("Run {root} of desk"),
-        format!("  run {below}: {key} update_user (write_keyed): executed"),
+        format!("  run {below}: {key} update_user (write_idempotent): executed"),
         format!("  run {below}: {key} update_user: approved"),
     ] {
         assert!(report.out.contains(&line), "{line}: {}", report.out);
