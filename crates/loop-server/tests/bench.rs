@@ -213,6 +213,16 @@ impl Bench {
         std::fs::write(to.join("loopgate.toml"), format!("{text}\n{more}")).unwrap();
     }
 
+    /// A domain `notes`, whose runs write a document.
+    pub fn notes(&self) {
+        let folder = self.folder.path().join("notes");
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = "version = 1\nname = \"notes\"\ngoal = \"Write a note.\"\n\n[serve]\n\
+                    caller_may_set = [\"limits.passes\"]\n\n[[section]]\nid = \"note\"\nheading = \"Note\"\n\
+                    describe = \"A note.\"\nrequired = true\n";
+        std::fs::write(folder.join("loopgate.toml"), text).unwrap();
+    }
+
     pub fn path(&self) -> PathBuf {
         self.folder.path().join("journal.db")
     }
