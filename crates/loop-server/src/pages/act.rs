@@ -21,6 +21,8 @@ pub(super) struct RunActs {
     pub(super) may_decide: bool,
     /// What it does now.
     pub(super) stage: Stage,
+    /// Whether it has ended, so that it has an outcome.
+    pub(super) has_ended: bool,
     /// The run at the top of the tree, of one that another run called.
     pub(super) root: Option<String>,
     /// Whether another run can begin from it here.
@@ -171,7 +173,7 @@ impl RunActs {
                 ul {
                     li { a href={ (at) "/document.md" } { "Document (Markdown)" } }
                     li { a href={ (at) "/page.html" } { "This page as one file (HTML)" } }
-                    @if self.stage == Stage::Ended { li { a href={ (at) "/outcome.json" } { "Outcome (JSON)" } } }
+                    @if self.has_ended { li { a href={ (at) "/outcome.json" } { "Outcome (JSON)" } } }
                 }
             },
         )

@@ -210,7 +210,7 @@ impl Pages {
             let view =
                 OneRunView { events, at, place: PagePlace::Server, prompts: prompts.as_deref(), rest: &rest };
             OneRunPage::of(&id, &recorded, view).map(|page| {
-                acts.waits |= page.waits();
+                (acts.waits, acts.has_ended) = (acts.waits || page.waits(), page.has_ended());
                 let parts = [act::noticed(notice.as_ref()), acts.waits(), acts.html(), page.content()];
                 parts.map(|part| part.into_string()).concat()
             })

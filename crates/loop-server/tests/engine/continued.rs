@@ -92,7 +92,8 @@ async fn a_retry_is_a_run_of_the_queue_and_what_cannot_begin_is_refused_before_i
         let error = engine.submit(new).await.unwrap_err();
         assert!(matches!(&error, EngineError::State(why) if why.contains(says)), "{error:?}");
     }
-    let unknown = engine.submit(retry(&"01a21603-4261-70fc-84b4-a34fcab0c9db".into())).await.unwrap_err();
+    let unknown =
+        engine.submit(retry(&RunId::new("01a21603-4261-70fc-84b4-a34fcab0c9db"))).await.unwrap_err();
     assert!(matches!(unknown, EngineError::UnknownRun), "{unknown:?}");
     gate.calls.add_permits(1_000);
     ended(&engine, &open).await;

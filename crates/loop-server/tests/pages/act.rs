@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request};
+use loop_core::types::RunId;
 use loop_runtime::journal::audit::AuditFilter;
 use loop_server::caller::{Caller, Role};
 use loop_server::doors::{Audit, Identity};
@@ -137,7 +138,7 @@ async fn a_caller_sees_the_forms_that_they_may_send_and_no_other_is_taken() {
             assert!(status == 403 || !got.text.contains("42"), "{}", got.text);
         }
     }
-    assert!(pages.engine.read(&run.as_str().into()).await.unwrap().1.outcome().is_none(), "nothing was done");
+    assert!(pages.engine.read(&RunId::new(&*run)).await.unwrap().1.outcome().is_none(), "nothing was done");
     assert_eq!(pages.engine.journal().open_submissions().await.unwrap().len(), 1, "nothing was begun");
     let refused = pages.recorded().await;
     assert_eq!(
@@ -162,7 +163,7 @@ async fn a_caller_sees_the_forms_that_they_may_send_and_no_other_is_taken() {
     assert!(text.contains("Your instruction is recorded") && text.contains("be brief <b>"), "{text}");
     let stopped = pages.post(&ada, &format!("{one}/stop"), "mode=gate").await;
     assert_eq!(stopped.to(), format!("{one}?did=stop"));
-    pages.engine.wait(&run.as_str().into(), LONG).await;
+    pages.engine.wait(&RunId::new(&*run), LONG).await;
     assert_eq!(pages.acts(&ada, &one).await, ["fork", "files"], "of a conversation there is no retry");
     let late = pages.post(&ada, &format!("{one}/stop"), "mode=now").await;
     assert_eq!(late.status, 409);
@@ -194,13 +195,13 @@ async fn a_fork_and_a_retry_lead_to_the_new_run_and_a_form_that_is_sent_twice_be
         let other = pages.post(&ada, &format!("{one}/{act}"), &form.replace("once=1", "once=2")).await;
         assert_ne!(other.to(), to);
         let id = to.strip_prefix("/runs/").unwrap().strip_suffix(&format!("?did={act}")).unwrap();
-        pages.engine.wait(&id.into(), LONG).await;
+        pages.engine.wait(&RunId::new(id), LONG).await;
         let text = inert(&pages.get(&ada, &to).await.text).seen();
         assert!(
             text.contains(&format!("This is the {act}")) && text.contains(&format!("continues {run}")),
             "{text}"
         );
-        let (_, state) = pages.engine.read(&id.into()).await.unwrap();
+        let (_, state) = pages.engine.read(&RunId::new(id)).await.unwrap();
         assert_eq!(state.spec().limits.passes == 2, act == "fork", "the setting of the form");
     }
     // What cannot be is said on the page of the run, and a setting that the domain does not name is not read.
@@ -213,8 +214,8 @@ async fn a_fork_and_a_retry_lead_to_the_new_run_and_a_form_that_is_sent_twice_be
     }
     let got = pages.post(&ada, &format!("{one}/fork"), "entry=0&set.gate.people=false&once=4").await;
     let id = got.to().strip_prefix("/runs/").unwrap().split('?').next().unwrap().to_owned();
-    pages.engine.wait(&id.as_str().into(), LONG).await;
-    let (_, forked) = pages.engine.read(&id.as_str().into()).await.unwrap();
+    pages.engine.wait(&RunId::new(&*id), LONG).await;
+    let (_, forked) = pages.engine.read(&RunId::new(&*id)).await.unwrap();
     assert!(forked.started().provenance.overridden.is_empty());
 }
 
@@ -291,7 +292,7 @@ async fn the_last_decision_leads_to_the_page_of_the_run() {
         [(&[Role::Approve, Role::Read][..], "?did=deny"), (&[Role::Approve], "/approve?did=deny")]
     {
         let run = pages.submitted(asks(WRITES)).await;
-        let action = pages.engine.pending_of(&run.as_str().into()).await.unwrap().remove(0);
+        let action = pages.engine.pending_of(&RunId::new(&*run)).await.unwrap().remove(0);
         let form = format!(
             "action={}&binding={}&decision=deny&text=no",
             action.request.action.replace('/', "%2F"),
