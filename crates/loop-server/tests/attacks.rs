@@ -231,7 +231,6 @@ fn forms(t: &mut Table) {
         "csrf={csrf}",
     );
     t.form("a stop without a session", "/runs/r1/stop", &[SAME], "csrf={csrf}");
-    t.json("a fork of a run with read", "/v1/runs/r1/fork", &[READER], "{}");
     t.raw(
         "a form as plain text",
         &of(

@@ -151,9 +151,8 @@ impl RunActs {
     fn settings(&self, of: &str) -> Markup {
         html! {
             @if !self.settings.is_empty() {
-                fieldset {
-                    legend { "Settings" }
-                    p.quiet { "Empty: as in this run. A limit can only be lowered." }
+                div.fields role="group" aria-label="Settings" {
+                    p.quiet { "Settings. Empty: as in this run. A limit can only be lowered." }
                     @for key in &self.settings {
                         @let id = format!("{of}-{key}");
                         label for=(t(&id)) { (t(key)) }

@@ -238,7 +238,7 @@ impl Request {
                             }
                         }
                         p.quiet.keys hidden {
-                            kbd { "a" } " leads to the button " @if *is_question { "Answer" } @else { "Approve" } ", " kbd { "d" } " to the field above it."
+                            code { "a" } " leads to the button " @if *is_question { "Answer" } @else { "Approve" } ", " code { "d" } " to the field above it."
                         }
                         p.quiet {
                             @if !page.form.account.is_empty() { "It counts as given by " (t(&page.form.account)) ". " }
