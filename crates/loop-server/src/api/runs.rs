@@ -83,7 +83,8 @@ pub(super) async fn fork(
     let of = Of::run(AuditAction::Fork, &id);
     let ForkRequest { entry, settings } = checked.body(&api, &of, body).await?;
     let from = RunFrom::Fork { run: RunId::new(&*id), entry };
-    let submitted = begun(&api, (&known, checked), from, texts(settings), key_of(&headers)).await?;
+    let (at, who) = ((&api.engine, &api.audit), (&known.0, checked));
+    let submitted = begin_from(at, who, from, texts(settings), key_of(&headers)).await?;
     shown(&api, submitted, &headers, admission).await
 }
 
@@ -96,18 +97,9 @@ pub(super) async fn retry(
     let of = Of::run(AuditAction::Retry, &id);
     let RetryRequest { settings } = checked.body(&api, &of, body).await?;
     let from = RunFrom::Retry { run: RunId::new(&*id) };
-    let submitted = begun(&api, (&known, checked), from, texts(settings), key_of(&headers)).await?;
+    let (at, who) = ((&api.engine, &api.audit), (&known.0, checked));
+    let submitted = begin_from(at, who, from, texts(settings), key_of(&headers)).await?;
     shown(&api, submitted, &headers, admission).await
-}
-
-async fn begun(
-    api: &Api,
-    (known, checked): (&Known, Checked),
-    from: RunFrom,
-    settings: Vec<(String, String)>,
-    key: Result<Option<String>, HttpProblem>,
-) -> Result<Submitted, HttpProblem> {
-    begin_from((&api.engine, &api.audit), (&known.0, checked), from, settings, key).await
 }
 
 /// Begins a run from another one, for a caller who may steer that one, and records it.

@@ -178,9 +178,11 @@
   const run = document.getElementById("run");
   if (!run) return;
 
-  if (location.protocol.startsWith("http") && location.search.includes("did=")) {
+  // The address is that of the page, also where the answer to a form has its own.
+  if (location.protocol.startsWith("http")) {
     const url = new URL(location.href);
     url.searchParams.delete("did");
+    url.pathname = `/runs/${encodeURIComponent(run.dataset.run)}`;
     history.replaceState(null, "", url);
   }
   document.addEventListener("renewed", ({ detail: page }) => {

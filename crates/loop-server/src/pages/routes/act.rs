@@ -137,23 +137,21 @@ pub(super) async fn file(
     let named = file_name(&item.unwrap_or_default(), id.as_str(), ending);
     let making = move || -> Result<String, HttpProblem> {
         let state = || replay(&id, &recorded).map_err(|_| failed());
-        let engine = pages.source.engine.as_ref();
         let domain = &recorded.spec.domain;
-        let masked =
-            |text: String| engine.map_or_else(|| text.clone(), |engine| engine.masked(domain, &text));
-        match ending {
-            "md" => Ok(masked(markdown(&state()?))),
-            "html" => {
+        let text = match ending {
+            "md" => markdown(&state()?),
+            "json" => serde_json::to_string(&outcome_of(&recorded, &state()?)?).map_err(|_| failed())?,
+            _ => {
                 let prompts = pages.prompts(&id, &recorded);
                 let view = OneRunView { prompts: prompts.as_deref(), ..OneRunView::default() };
-                Ok(run(&OneRunPage::of(&id, &recorded, view).map_err(|_| failed())?))
+                run(&OneRunPage::of(&id, &recorded, view).map_err(|_| failed())?)
             }
-            _ => {
-                let outcome = outcome_of(&recorded, &state()?)?;
-                let text = serde_json::to_string(&outcome).map_err(|_| failed())?;
-                Ok(engine.map_or_else(|| text.clone(), |engine| engine.masked_json(domain, &text)))
-            }
-        }
+        };
+        Ok(match &pages.source.engine {
+            Some(engine) if ending == "json" => engine.masked_json(domain, &text),
+            Some(engine) => engine.masked(domain, &text),
+            None => text,
+        })
     };
     let text = made(making).await??;
     let disposition = format!("attachment; filename=\"{named}\"");
@@ -303,7 +301,7 @@ fn only_read() -> HttpProblem {
     HttpProblem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
 }
 
-fn not_a_form() -> HttpProblem {
+pub(super) fn not_a_form() -> HttpProblem {
     let detail = "the body is not a form of the run's page, or a field of it is not filled in as it says; open the page again";
     HttpProblem::new(StatusCode::BAD_REQUEST, "body", "Body not understood", detail)
 }

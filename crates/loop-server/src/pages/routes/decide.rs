@@ -11,7 +11,7 @@ use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
 use loop_runtime::journal::{Recorded, replay};
 use serde::Deserialize;
 
-use super::act::{notice_of, see};
+use super::act::{not_a_form, notice_of, see};
 use super::known::waiting;
 use super::{Pages, failed, made, shown};
 use crate::caller::{Caller, Role};
@@ -188,11 +188,6 @@ fn only_read() -> HttpProblem {
     let detail =
         "you may read what waits and not decide it; ask for the role `approve`, or use `loopgate approve`";
     HttpProblem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
-}
-
-fn not_a_form() -> HttpProblem {
-    let detail = "the body is not the form of this page; open the page and decide there";
-    HttpProblem::new(StatusCode::BAD_REQUEST, "body", "Body not understood", detail)
 }
 
 /// How many other runs that wait are named.
