@@ -62,7 +62,7 @@ impl RunActs {
                     a.button.primary href={ "/runs/" (encoded(&self.run)) "/approve" } {
                         @if self.may_decide { "Decide" } @else { "See what waits" }
                     }
-                    " This run waits for a person."
+                    span { "This run waits for a person." }
                 }
             }
         }

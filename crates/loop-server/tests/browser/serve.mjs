@@ -229,6 +229,7 @@ await owner.keyboard.press("ArrowLeft");
 await owner.click("#act-fork summary");
 const shownAt = await owner.inputValue("#at");
 check("a fork begins at the event of the slider", (await owner.inputValue("#fork-entry")) === shownAt, shownAt);
+await owner.fill("#fork-entry", await owner.getAttribute("#run", "data-last"));
 await owner.click("#act-fork button");
 await owner.waitForSelector(".notice.bad");
 check("its address is that of the run", new URL(owner.url()).pathname === `/runs/${third.run}`, owner.url());

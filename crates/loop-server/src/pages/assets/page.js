@@ -182,7 +182,7 @@
   if (location.protocol.startsWith("http")) {
     const url = new URL(location.href);
     url.searchParams.delete("did");
-    url.pathname = `/runs/${encodeURIComponent(run.dataset.run)}`;
+    url.pathname = url.pathname.split("/").slice(0, 3).join("/");
     history.replaceState(null, "", url);
   }
   document.addEventListener("renewed", ({ detail: page }) => {
