@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Begins runs, and stops and instructs those that it began.
+    /// Begins runs, and stops, instructs, resumes, forks and retries those that it began.
     Submit,
     /// Reads runs, their documents and events.
     Read,

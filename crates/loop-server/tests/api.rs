@@ -140,7 +140,9 @@ async fn submitted(client: &Client, who: &Caller, item: &str) -> String {
 async fn every_route_answers_what_the_document_says_and_nothing_else() {
     let (bench, gate) = (Bench::new(), Gate::open());
     bench.domain("other", "[serve]\nmax_queued = 1\n");
-    let engine = bench.engine_of(&["crm", "other"], &gate, EngineLimits { max_runs: 2, ..limits() }).await;
+    bench.notes();
+    let engine =
+        bench.engine_of(&["crm", "notes", "other"], &gate, EngineLimits { max_runs: 2, ..limits() }).await;
     let client = Client::new(&engine);
     let root = admin();
     let ada = caller("ada", &[Role::Submit, Role::Read], Some(&["crm"]));
@@ -243,6 +245,7 @@ async fn every_route_answers_what_the_document_says_and_nothing_else() {
     client.send(None, "GET /v1/runs", &[], "").await.refuses(401, "unauthorized");
 
     people(&client, [&root, &ada, &bob, &eve, &stranger], &run).await;
+    continued(&client, [&root, &ada, &bob, &eve, &stranger], &run).await;
     system(&client, &engine, [&root, &ada, &stranger]).await;
     full(&client, &engine, &gate, &stranger).await;
 
@@ -374,6 +377,57 @@ async fn people(client: &Client, [root, ada, bob, eve, stranger]: [&Caller; 5], 
     client.post(ada, &stop, Value::Null).await.refuses(409, "state");
 }
 
+/// Runs that begin from another one.
+async fn continued(client: &Client, [root, ada, bob, eve, stranger]: [&Caller; 5], over: &str) {
+    let note = json!({ "domain": "notes", "item": "Buy milk" }).to_string();
+    let wait = [("prefer", "wait=30")];
+    let noted = client.send(Some(root), "POST /v1/runs", &wait, &note).await.json();
+    assert_eq!(noted["state"], "ended", "{noted}");
+    let noted = format!("/v1/runs/{}", noted["run"].as_str().unwrap());
+    let over = format!("/v1/runs/{over}");
+    for (of, act, who) in [(&over, "fork", ada), (&noted, "retry", root)] {
+        let path = format!("{of}/{act}");
+        client.send(None, &format!("POST {path}"), &[], "").await.refuses(401, "unauthorized");
+        client.post(eve, &path, json!({})).await.refuses(404, "unknown-run");
+        client.post(stranger, &path, json!({})).await.refuses(404, "unknown-run");
+        client.post(who, &path, json!({ "at": 1 })).await.refuses(400, "body");
+        let long = json!({ "settings": { "x": "x".repeat(7 << 20) } });
+        client.post(who, &path, long).await.refuses(413, "too-large");
+        let wide = json!({ "settings": { "gate.people": false } });
+        client.post(who, &path, wide).await.refuses(422, "setting");
+        let twice = [("idempotency-key", "k1"), ("idempotency-key", "k2")];
+        client.send(Some(who), &format!("POST {path}"), &twice, "").await.refuses(400, "bad-request");
+        let keyed = [("idempotency-key", act), ("prefer", "wait=30")];
+        let first = client.send(Some(who), &format!("POST {path}"), &keyed, "{}").await;
+        assert_eq!((first.status, &*first.json()["state"].to_string()), (202, "\"ended\""), "{}", first.text);
+        let run = first.json()["run"].as_str().unwrap().to_owned();
+        assert_eq!(first.headers["location"], format!("/v1/runs/{run}"));
+        let again = client.send(Some(who), &format!("POST {path}"), &keyed, "").await;
+        assert_eq!((again.status, again.json()["run"].as_str()), (200, Some(&*run)));
+        let outcome = client.get(who, &format!("/v1/runs/{run}/outcome")).await.json();
+        let parent = of.strip_prefix("/v1/runs/").unwrap();
+        assert_eq!((&outcome["parent"]["run"], &outcome["parent"]["how"]), (&json!(parent), &json!(act)));
+    }
+    // Who may read a run of another caller may not continue it, and a reader continues none.
+    client.post(bob, &format!("{over}/fork"), json!({})).await.refuses(403, "forbidden");
+    client
+        .post(&caller("ada", &[Role::Read], None), &format!("{over}/fork"), json!({}))
+        .await
+        .refuses(403, "forbidden");
+    client
+        .post(&caller("ann", &[Role::Submit, Role::Read], None), &format!("{noted}/retry"), json!({}))
+        .await
+        .refuses(403, "forbidden");
+    client.post(ada, &format!("{over}/fork"), json!({ "entry": 9_999 })).await.refuses(409, "state");
+    // A conversation has no evidence that a retry could know.
+    client.post(ada, &format!("{over}/retry"), json!({})).await.refuses(409, "state");
+    // A limit can be lowered, and not raised.
+    let lowered = json!({ "settings": { "limits.passes": 2 } });
+    assert_eq!(client.post(root, &format!("{noted}/retry"), lowered).await.status, 202);
+    let raised = json!({ "settings": { "limits.passes": 500 } });
+    client.post(root, &format!("{noted}/retry"), raised).await.refuses(422, "setting");
+}
+
 async fn system(client: &Client, engine: &Engine, [root, ada, stranger]: [&Caller; 3]) {
     let names = async |who: &Caller| {
         let domains = client.get(who, "/v1/domains").await.json();
@@ -381,7 +435,7 @@ async fn system(client: &Client, engine: &Engine, [root, ada, stranger]: [&Calle
             domains["domains"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned());
         names.collect::<Vec<_>>()
     };
-    assert_eq!(names(root).await, ["crm", "other"]);
+    assert_eq!(names(root).await, ["crm", "notes", "other"]);
     assert_eq!(names(ada).await, ["crm"]);
     client.send(None, "GET /v1/domains", &[], "").await.refuses(401, "unauthorized");
     for path in ["/healthz", "/readyz"] {

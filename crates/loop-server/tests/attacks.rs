@@ -215,6 +215,22 @@ fn forms(t: &mut Table) {
     );
     t.form("a form of a foreign page", APPROVE, &["{cookie}", "Origin: https://evil.example"], "csrf={csrf}");
     t.form("a form of a page without an origin", APPROVE, &["{cookie}", "Origin: null"], "csrf={csrf}");
+    for (what, path) in [
+        ("a stop without the session's value", "/runs/r1/stop"),
+        ("an instruction without the session's value", "/runs/r1/instructions"),
+        ("a resumption without the session's value", "/runs/r1/resume"),
+        ("a fork without the session's value", "/runs/r1/fork"),
+        ("a retry without the session's value", "/runs/r1/retry"),
+    ] {
+        t.form(what, path, &["{cookie}", SAME], "mode=now&text=a&entry=0&once=1");
+    }
+    t.form(
+        "a stop of a foreign page",
+        "/runs/r1/stop",
+        &["{cookie}", "Origin: https://evil.example"],
+        "csrf={csrf}",
+    );
+    t.form("a stop without a session", "/runs/r1/stop", &[SAME], "csrf={csrf}");
     t.raw(
         "a form as plain text",
         &of(

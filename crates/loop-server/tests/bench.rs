@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
+use loop_core::run::Overridden;
 use loop_core::types::RunId;
 use loop_domain::{Domain, LoadOptions};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest};
@@ -180,7 +181,7 @@ impl RunnerSource for Source {
             [] => domain.runner.clone(),
             settings => {
                 self.gate.wait_to_load();
-                self.runner(&self.load(domain.name(), settings)?)
+                self.runner(&self.load(domain.name(), settings)?).with_overridden(overridden(settings))
             }
         };
         let origin = serde_json::json!({ "domain": &**domain.name(), "settings": settings, "tags": tags });
@@ -191,8 +192,16 @@ impl RunnerSource for Source {
         let recorded = self.journal.read(run).await.map_err(|error| error.to_string())?;
         let origin: serde_json::Value = serde_json::from_str(recorded.origin.as_deref().unwrap()).unwrap();
         let settings: Vec<(String, String)> = serde_json::from_value(origin["settings"].clone()).unwrap();
-        Ok(self.runner(&self.load(origin["domain"].as_str().unwrap(), &settings)?))
+        let runner = self.runner(&self.load(origin["domain"].as_str().unwrap(), &settings)?);
+        Ok(runner.with_overridden(overridden(&settings)))
     }
+}
+
+/// What a run records of the settings that its caller gave.
+fn overridden(settings: &[(String, String)]) -> impl Iterator<Item = Overridden> {
+    settings
+        .iter()
+        .map(|(key, value)| Overridden { setting: key.as_str().into(), value: value.as_str().into() })
 }
 
 impl Bench {
@@ -211,6 +220,16 @@ impl Bench {
         let text = std::fs::read_to_string(from.join("loopgate.toml")).unwrap();
         let text = text.replacen("name = \"crm\"", &format!("name = \"{name}\""), 1);
         std::fs::write(to.join("loopgate.toml"), format!("{text}\n{more}")).unwrap();
+    }
+
+    /// A domain `notes`, whose runs write a document.
+    pub fn notes(&self) {
+        let folder = self.folder.path().join("notes");
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = "version = 1\nname = \"notes\"\ngoal = \"Write a note.\"\n\n[serve]\n\
+                    caller_may_set = [\"limits.passes\"]\n\n[[section]]\nid = \"note\"\nheading = \"Note\"\n\
+                    describe = \"A note.\"\nrequired = true\n";
+        std::fs::write(folder.join("loopgate.toml"), text).unwrap();
     }
 
     pub fn path(&self) -> PathBuf {

@@ -200,9 +200,22 @@ impl RunRequest {
 
     /// The same request, whose new run has this id, which [`Runner::new_id`] gave out before: a program that journals the
     /// request first can begin it again after a crash, and the journal refuses a second run of the id with
-    /// [`JournalError::Exists`]. A request that resumes, forks or retries a run ignores it.
+    /// [`JournalError::Exists`]. A request that resumes a run ignores it.
     pub fn with_id(self, id: RunId) -> Self {
         Self { id: Some(id), ..self }
+    }
+
+    /// How many entries of the other run the new one takes over: of a request that forks, retries or salvages a run, where
+    /// it can begin as things are. A fork without an entry begins after the last of them. 0: it takes over none. Nothing
+    /// is journaled.
+    ///
+    /// # Errors
+    /// If the other run cannot be read, or the new one cannot begin from there.
+    pub async fn entries_taken_over(&self) -> Result<u64, StartError> {
+        match &self.of {
+            Of::Continued(from, _) => self.runner.entries_from(from).await,
+            Of::Item(..) | Of::Resumed(..) => Ok(0),
+        }
     }
 
     /// The run that an earlier request with the same [key](Self::with_key) began. `None`: there is none, or this request
@@ -372,7 +385,7 @@ impl Of {
         match self {
             Self::Item(item, key) => runner.open_keyed(item, Vec::new(), key, id).await,
             Self::Resumed(run, stated) => runner.reopen_with(&run, stated).await,
-            Self::Continued(from, key) => runner.open_from(from, key).await,
+            Self::Continued(from, key) => runner.open_from(&from, key, id).await,
         }
     }
 }

@@ -8,9 +8,9 @@ use loop_core::types::RunId;
 use loop_core::{EventKind, Run};
 use loop_journal::versions::replay_seeing;
 use loop_journal::{Entry, Header, JournalError, Recorded, replay};
+use loop_llm::Message;
 
 use crate::drive::driver::Opening;
-use crate::drive::fresh::fresh_id;
 use crate::drive::hooks::Before;
 use crate::drive::parts::read_history;
 use crate::drive::runner::Runner;
@@ -67,20 +67,53 @@ impl Forkable {
     }
 }
 
+/// A new run that begins with what another run had, before it is journaled.
+struct Prepared {
+    run: Run,
+    header: Header,
+    opened: Arc<Entry>,
+    history: Arc<[Message]>,
+}
+
 impl Runner {
-    /// A new run that begins with what another run had, ready to be driven.
-    pub(crate) async fn open_from(&self, from: From, key: Option<Arc<str>>) -> Result<Opening, StartError> {
+    /// A new run that begins with what another run had, ready to be driven. `id`: its id. `None`: it gets one.
+    pub(crate) async fn open_from(
+        &self,
+        from: &From,
+        key: Option<Arc<str>>,
+        id: Option<RunId>,
+    ) -> Result<Opening, StartError> {
+        let Prepared { run, header, opened, history } = self.prepared(from, key, id).await?;
+        // Also where the run that it begins from waited already: this one is another.
+        let messages = self.parts().new_messages(Before::default(), &run);
+        let writer = self.journal().create_announcing(&header, &opened, messages).await?;
+        Ok(Opening::of_new(run, writer, opened, history))
+    }
+
+    /// How many entries of the other run a new one would take over, where it can begin. Nothing is journaled.
+    pub(crate) async fn entries_from(&self, from: &From) -> Result<u64, StartError> {
+        let Prepared { run, .. } = self.prepared(from, None, None).await?;
+        Ok(run.started().parent.as_ref().map_or(0, |parent| parent.entries))
+    }
+
+    async fn prepared(
+        &self,
+        from: &From,
+        key: Option<Arc<str>>,
+        id: Option<RunId>,
+    ) -> Result<Prepared, StartError> {
+        let id = id.unwrap_or_else(Self::new_id);
         match from {
             From::Fork { run, entry } => {
-                let recorded = self.verified(&run).await?;
-                let entry = match entry {
+                let recorded = self.verified(run).await?;
+                let entry = match *entry {
                     Some(entry) => Some(entry),
-                    None => self.last_forkable(&run, &recorded)?,
+                    None => self.last_forkable(run, &recorded)?,
                 };
-                let (before, parent) = forked(&run, &recorded, entry)?;
+                let (before, parent) = forked(run, &recorded, entry)?;
                 let of = parent.entries;
                 let last = |why: &NotTakenOver| {
-                    let forkable = Forkable::of(&run, &recorded).unwrap_or_default();
+                    let forkable = Forkable::of(run, &recorded).unwrap_or_default();
                     let is_fixed = *why == NotTakenOver::Fixed;
                     let all = if is_fixed { forkable.entries } else { forkable.under_other_limits };
                     all.into_iter().rev().find(|seq| *seq + 1 < of)
@@ -89,21 +122,21 @@ impl Runner {
                     let (run, entry, last) = (run.clone(), of.saturating_sub(1), last(&why));
                     StartError::NotForked { run, entry, why, last }
                 };
-                self.begin_from(&before, parent, key, refused).await
+                self.begin_from(id, &before, parent, key, refused)
             }
             From::Retry { run } => {
-                let recorded = self.verified(&run).await?;
-                let before = replay(&run, &recorded)?;
+                let recorded = self.verified(run).await?;
+                let before = replay(run, &recorded)?;
                 let refused = |why| StartError::NotTakenOver { run: run.clone(), why };
                 let parent = before.retry(recorded.entries.len() as u64).map_err(refused)?;
-                self.begin_from(&before, parent, key, refused).await
+                self.begin_from(id, &before, parent, key, refused)
             }
             From::Salvage { run, prefix, lost } => {
-                let (before, entries) = readable(&run, &prefix)?;
-                let lost = lost || entries < prefix.entries.len() as u64;
+                let (before, entries) = readable(run, prefix)?;
+                let lost = *lost || entries < prefix.entries.len() as u64;
                 let refused = |why| StartError::NotTakenOver { run: run.clone(), why };
                 let parent = before.salvage(entries, lost).map_err(refused)?;
-                self.begin_from(&before, parent, key, refused).await
+                self.begin_from(id, &before, parent, key, refused)
             }
         }
     }
@@ -133,16 +166,16 @@ impl Runner {
         }
     }
 
-    async fn begin_from(
+    fn begin_from(
         &self,
+        id: RunId,
         before: &Run,
         parent: Parent,
         request_key: Option<Arc<str>>,
         refused: impl Fn(NotTakenOver) -> StartError,
-    ) -> Result<Opening, StartError> {
+    ) -> Result<Prepared, StartError> {
         let parts = self.parts();
         parts.check_price()?;
-        let id = RunId::new(fresh_id(std::time::SystemTime::now()).to_string());
         let facts = parts.facts(None);
         let header = Header { request_key, ..parts.header(&id, &facts, &before.started().item) };
         let started = Run::start_from(id, Arc::clone(self.spec()), parts.names(), (before, parent), facts);
@@ -150,10 +183,7 @@ impl Runner {
         let history = read_history(run.started())?;
         parts.check_first_pass(&run, Arc::clone(&history))?;
         let opened = Arc::new(Entry { seq: 0, event, notes });
-        // Also where the run that it begins from waited already: this one is another.
-        let messages = parts.new_messages(Before::default(), &run);
-        let writer = self.journal().create_announcing(&header, &opened, messages).await?;
-        Ok(Opening::of_new(run, writer, opened, history))
+        Ok(Prepared { run, header, opened, history })
     }
 }
 

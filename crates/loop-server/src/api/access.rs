@@ -15,15 +15,16 @@ use tokio::task::JoinError;
 use super::Api;
 use super::refuse::unknown_run;
 use crate::caller::{Caller, Role};
-use crate::doors::{Identity, short};
+use crate::doors::{Audit, Identity, short};
+use crate::engine::Engine;
 use crate::problem::HttpProblem;
 
 /// What a route does with a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(crate) enum Access {
     /// It shows the run.
     Read,
-    /// It stops the run, continues it, or gives it an instruction: for its submitter.
+    /// It stops the run, continues it, gives it an instruction, or begins another one from it: for its submitter.
     Steer,
     /// It decides what waits for a person.
     Decide,
@@ -44,7 +45,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Known {
 /// What the door has checked of a caller: who approves, from where, within which budget. A router without a door has
 /// nothing of it.
 #[derive(Clone, Debug)]
-pub(super) struct Checked(pub(super) Option<Identity>);
+pub(crate) struct Checked(pub(crate) Option<Identity>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Checked {
     type Rejection = Infallible;
@@ -66,16 +67,16 @@ impl Checked {
 
     /// Does something and records it. Both are done also where the client closes the connection meanwhile, which drops the
     /// handler: what was done is always recorded.
-    pub(super) async fn done<T: Send + Sync + 'static>(
+    pub(crate) async fn done<T: Send + Sync + 'static>(
         self,
-        api: &Api,
+        audit: &Audit,
         of: Of,
         action: impl Future<Output = Result<T, HttpProblem>> + Send + 'static,
     ) -> Result<T, HttpProblem> {
-        let api = api.clone();
+        let audit = audit.clone();
         let task = tokio::spawn(async move {
             let done = action.await;
-            self.record(&api, of, result_of(&done)).await;
+            self.record(&audit, of, result_of(&done)).await;
             done
         });
         of_task(task.await)
@@ -90,20 +91,20 @@ impl Checked {
     ) -> Result<T, HttpProblem> {
         let read = super::body::json(api, body).await;
         if let Err(problem) = &read {
-            self.record(api, of.clone(), (AuditResult::Refused, Some(&problem.detail))).await;
+            self.record(&api.audit, of.clone(), (AuditResult::Refused, Some(&problem.detail))).await;
         }
         read
     }
 
     /// Refuses a request that changes something, and records it.
     pub(super) async fn refuse<T>(&self, api: &Api, of: Of, problem: HttpProblem) -> Result<T, HttpProblem> {
-        self.record(api, of, (AuditResult::Refused, Some(&problem.detail))).await;
+        self.record(&api.audit, of, (AuditResult::Refused, Some(&problem.detail))).await;
         Err(problem)
     }
 
     /// Records what the caller did to a run, or was refused. It is done already: an entry that cannot be written is
     /// reported to the operator.
-    pub(super) async fn record(&self, api: &Api, of: Of, (result, detail): (AuditResult, Option<&str>)) {
+    pub(crate) async fn record(&self, audit: &Audit, of: Of, (result, detail): (AuditResult, Option<&str>)) {
         let Some(identity) = &self.0 else { return };
         let entry = AuditEntry {
             run: of.run.map(|run| RunId::new(&*short(&run))),
@@ -112,7 +113,7 @@ impl Checked {
             detail: detail.map(short),
             ..identity.entry(of.action, result)
         };
-        if let Err(error) = api.audit.note(entry).await {
+        if let Err(error) = audit.note(entry).await {
             crate::log::note(format!(
                 "an entry of the audit log is lost: {} of {}: {error}",
                 of.action.name(),
@@ -123,7 +124,7 @@ impl Checked {
 }
 
 /// How an entry of the audit log says that it ended.
-pub(super) fn result_of<T>(done: &Result<T, HttpProblem>) -> (AuditResult, Option<&str>) {
+pub(crate) fn result_of<T>(done: &Result<T, HttpProblem>) -> (AuditResult, Option<&str>) {
     match done {
         Ok(_) => (AuditResult::Done, None),
         Err(problem) if problem.status >= 500 => (AuditResult::Failed, Some(&problem.detail)),
@@ -133,16 +134,16 @@ pub(super) fn result_of<T>(done: &Result<T, HttpProblem>) -> (AuditResult, Optio
 
 /// What an entry of the audit log is about.
 #[derive(Clone, Debug)]
-pub(super) struct Of {
-    pub(super) action: AuditAction,
-    pub(super) run: Option<String>,
-    pub(super) key: Option<String>,
-    pub(super) binding: Option<String>,
+pub(crate) struct Of {
+    pub(crate) action: AuditAction,
+    pub(crate) run: Option<String>,
+    pub(crate) key: Option<String>,
+    pub(crate) binding: Option<String>,
 }
 
 impl Of {
     /// Of a run.
-    pub(super) fn run(action: AuditAction, run: &str) -> Self {
+    pub(crate) fn run(action: AuditAction, run: &str) -> Self {
         Self { action, run: Some(run.to_owned()), key: None, binding: None }
     }
 
@@ -174,32 +175,44 @@ impl Known {
 
     /// The id of a run, if the caller may do this with it.
     pub(super) async fn run(&self, api: &Api, id: &str, access: Access) -> Result<RunId, HttpProblem> {
-        let (run, caller) = (RunId::new(id), &self.0);
-        let Some((domain, owner)) = api.engine.owner(&run).await.map_err(super::refuse::problem)? else {
-            return Err(unknown_run());
-        };
-        if !caller.sees(&domain) {
-            return Err(unknown_run());
-        }
-        let is_own = owner.is_some_and(|owner| owner == caller.name);
-        let (may, role) = match access {
-            Access::Read => (caller.may(Role::Read, &domain), Role::Read),
-            Access::Decide => (caller.may(Role::Approve, &domain), Role::Approve),
-            Access::Steer => {
-                let is_admin = caller.may(Role::Admin, &domain);
-                (is_admin || is_own && caller.may(Role::Submit, &domain), Role::Submit)
-            }
-        };
-        match may {
-            true => Ok(run),
-            // Only a caller who may read it learns that it is there.
-            false if caller.may(Role::Read, &domain) || is_own => Err(match access {
-                Access::Steer if caller.may(Role::Submit, &domain) => others(),
-                _ => forbidden(role),
-            }),
-            false => Err(unknown_run()),
-        }
+        run_for(&api.engine, &self.0, id, access).await
     }
+}
+
+/// The id of a run, if the caller may do this with it.
+pub(crate) async fn run_for(
+    engine: &Engine,
+    caller: &Caller,
+    id: &str,
+    access: Access,
+) -> Result<RunId, HttpProblem> {
+    let run = RunId::new(id);
+    let Some((domain, owner)) = engine.owner(&run).await.map_err(super::refuse::problem)? else {
+        return Err(unknown_run());
+    };
+    if !caller.sees(&domain) {
+        return Err(unknown_run());
+    }
+    let is_own = owner.is_some_and(|owner| owner == caller.name);
+    let (may, role) = match access {
+        Access::Read => (caller.may(Role::Read, &domain), Role::Read),
+        Access::Decide => (caller.may(Role::Approve, &domain), Role::Approve),
+        Access::Steer => (may_steer(caller, &domain, is_own), Role::Submit),
+    };
+    match may {
+        true => Ok(run),
+        // Only a caller who may read it learns that it is there.
+        false if caller.may(Role::Read, &domain) || is_own => Err(match access {
+            Access::Steer if caller.may(Role::Submit, &domain) => others(),
+            _ => forbidden(role),
+        }),
+        false => Err(unknown_run()),
+    }
+}
+
+/// Whether a caller may steer a run of a domain, which they submitted or did not.
+pub(crate) fn may_steer(caller: &Caller, domain: &str, is_own: bool) -> bool {
+    caller.may(Role::Admin, domain) || is_own && caller.may(Role::Submit, domain)
 }
 
 pub(super) fn unauthorized() -> HttpProblem {

@@ -3,6 +3,7 @@
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use loop_core::{Outcome, Run};
 use loop_runtime::journal::Recorded;
 use loop_runtime::people::PeopleReport;
 use loop_runtime::report::{EvidenceDetail, Report};
@@ -27,10 +28,7 @@ pub(super) async fn document(
     let (recorded, state) = api.engine.read(&run).await.map_err(problem)?;
     let (engine, as_json) = (api.engine.clone(), accepts_json(&headers));
     let making = move || {
-        let markdown = match state.outcome().and_then(|outcome| outcome.answer.as_ref()) {
-            Some(answer) => answer.to_string(),
-            None => state.document().to_markdown(),
-        };
+        let markdown = markdown(&state);
         let domain = &state.spec().domain;
         if !as_json {
             let text = engine.masked(domain, &markdown);
@@ -53,17 +51,28 @@ pub(super) async fn outcome(
     let run = known.run(&api, &id, Access::Read).await?;
     let (recorded, state) = api.engine.read(&run).await.map_err(problem)?;
     let engine = api.engine.clone();
-    let making = move || {
-        let outcome = state.outcome().ok_or_else(|| {
-            let detail = "the run has not ended; GET it with `Prefer: wait=30` to wait for its end";
-            HttpProblem::new(StatusCode::CONFLICT, "state", "Not in this state", detail)
-        })?;
-        json(&engine, &state.spec().domain, &report(&recorded, &state, outcome))
-    };
+    let making = move || json(&engine, &state.spec().domain, &outcome_of(&recorded, &state)?);
     api.engine.aside(making).await.map_err(problem)?
 }
 
-fn report(recorded: &Recorded, state: &loop_core::Run, outcome: &loop_core::Outcome) -> Report {
+/// The document of a run as far as it has come; of a conversation the answer.
+pub(crate) fn markdown(state: &Run) -> String {
+    match state.outcome().and_then(|outcome| outcome.answer.as_ref()) {
+        Some(answer) => answer.to_string(),
+        None => state.document().to_markdown(),
+    }
+}
+
+/// What a run came to that has ended.
+pub(crate) fn outcome_of(recorded: &Recorded, state: &Run) -> Result<Report, HttpProblem> {
+    let outcome = state.outcome().ok_or_else(|| {
+        let detail = "the run has not ended; GET it with `Prefer: wait=30` to wait for its end";
+        HttpProblem::new(StatusCode::CONFLICT, "state", "Not in this state", detail)
+    })?;
+    Ok(report(recorded, state, outcome))
+}
+
+fn report(recorded: &Recorded, state: &Run, outcome: &Outcome) -> Report {
     let mut uses = ToolUses::default();
     recorded.entries.iter().for_each(|entry| uses.hear(entry, &recorded.spec));
     Report::new(state.started(), outcome)

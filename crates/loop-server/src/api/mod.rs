@@ -4,16 +4,16 @@
 //! [`access`] alone. The door puts the [`Caller`](crate::caller::Caller) into the extensions of each request; a request
 //! without one is refused.
 
-mod access;
+pub(crate) mod access;
 mod body;
 mod events;
 mod filters;
-mod look;
+pub(crate) mod look;
 mod openapi;
 mod people;
 mod readers;
-mod refuse;
-mod runs;
+pub(crate) mod refuse;
+pub(crate) mod runs;
 mod system;
 mod table;
 mod types;

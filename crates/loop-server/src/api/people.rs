@@ -41,7 +41,7 @@ where
         action(shared, run.clone()).await.map_err(problem)?;
         Ok(run)
     };
-    let run = checked.done(&api, of, found).await?;
+    let run = checked.done(&api.audit, of, found).await?;
     let view = api.engine.view(&run).await.map_err(problem)?;
     Ok((StatusCode::ACCEPTED, axum::Json(view)).into_response())
 }

@@ -1,5 +1,6 @@
 //! Runs: submitted, listed, looked at.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -8,15 +9,16 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use loop_core::types::{Digest, RunId, TraceParent};
 use loop_runtime::journal::audit::{AuditAction, AuditResult};
+use serde_json::Value;
 
-use super::access::{Access, Checked, Known, Of, result_of, unauthorized};
+use super::access::{Access, Checked, Known, Of, result_of, run_for, unauthorized};
 use super::filters::ListQuery;
 use super::refuse::problem;
-use super::types::SubmitRequest;
+use super::types::{ForkRequest, RetryRequest, SubmitRequest};
 use super::{Api, body};
-use crate::caller::Role;
-use crate::doors::Admission;
-use crate::engine::{NewRun, RunView, Submitted};
+use crate::caller::{Caller, Role};
+use crate::doors::{Admission, Audit};
+use crate::engine::{Engine, NewRun, RunFrom, RunView, Submitted};
 use crate::problem::HttpProblem;
 
 /// `POST /v1/runs`.
@@ -28,7 +30,7 @@ pub(super) async fn submit(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, HttpProblem> {
-    let key = body::single(&headers, "idempotency-key").map(|key| key.cloned());
+    let key = key_of(&headers);
     // One that is not a traceparent is ignored, as the W3C demands.
     let traceparent = body::single(&headers, "traceparent").ok().flatten();
     let traceparent = traceparent.and_then(|value| value.to_str().ok()?.parse().ok());
@@ -40,16 +42,26 @@ pub(super) async fn submit(
         let of = Of { action: AuditAction::Submit, run, key: None, binding: None };
         match &submitted {
             Ok(Submitted { is_new: false, .. }) => {
-                checked.record(&shared, of, (AuditResult::Again, None)).await;
+                checked.record(&shared.audit, of, (AuditResult::Again, None)).await;
             }
             // What can be sent again later is not a refusal, and there may be much of it.
             Err(problem) if problem.retry_after.is_some() => {}
-            submitted => checked.record(&shared, of, result_of(submitted)).await,
+            submitted => checked.record(&shared.audit, of, result_of(submitted)).await,
         }
         submitted
     });
-    let Submitted { run, is_new } = super::access::of_task(task.await)?;
-    let waited = waited(&api, &run, &headers, admission).await?;
+    let submitted = super::access::of_task(task.await)?;
+    shown(&api, submitted, &headers, admission).await
+}
+
+/// The run that a request submitted, once the caller has waited as they prefer.
+async fn shown(
+    api: &Api,
+    Submitted { run, is_new }: Submitted,
+    headers: &HeaderMap,
+    admission: Option<Extension<Admission>>,
+) -> Result<Response, HttpProblem> {
+    let waited = waited(api, &run, headers, admission).await?;
     let view = api.engine.view(&run).await.map_err(problem)?;
     let status = if is_new { StatusCode::ACCEPTED } else { StatusCode::OK };
     let mut response = (status, axum::Json(view)).into_response();
@@ -62,12 +74,93 @@ pub(super) async fn submit(
     Ok(response)
 }
 
+/// `POST /v1/runs/{run}/fork`.
+pub(super) async fn fork(
+    (State(api), known, checked, Path(id)): (State<Api>, Known, Checked, Path<String>),
+    (admission, headers): (Option<Extension<Admission>>, HeaderMap),
+    body: Body,
+) -> Result<Response, HttpProblem> {
+    let of = Of::run(AuditAction::Fork, &id);
+    let ForkRequest { entry, settings } = checked.body(&api, &of, body).await?;
+    let from = RunFrom::Fork { run: RunId::new(&*id), entry };
+    let (at, who) = ((&api.engine, &api.audit), (&known.0, checked));
+    let submitted = begin_from(at, who, from, texts(settings), key_of(&headers)).await?;
+    shown(&api, submitted, &headers, admission).await
+}
+
+/// `POST /v1/runs/{run}/retry`.
+pub(super) async fn retry(
+    (State(api), known, checked, Path(id)): (State<Api>, Known, Checked, Path<String>),
+    (admission, headers): (Option<Extension<Admission>>, HeaderMap),
+    body: Body,
+) -> Result<Response, HttpProblem> {
+    let of = Of::run(AuditAction::Retry, &id);
+    let RetryRequest { settings } = checked.body(&api, &of, body).await?;
+    let from = RunFrom::Retry { run: RunId::new(&*id) };
+    let (at, who) = ((&api.engine, &api.audit), (&known.0, checked));
+    let submitted = begin_from(at, who, from, texts(settings), key_of(&headers)).await?;
+    shown(&api, submitted, &headers, admission).await
+}
+
+/// Begins a run from another one, for a caller who may steer that one, and records it.
+pub(crate) async fn begin_from(
+    (engine, audit): (&Engine, &Audit),
+    (caller, checked): (&Caller, Checked),
+    from: RunFrom,
+    settings: Vec<(String, String)>,
+    key: Result<Option<String>, HttpProblem>,
+) -> Result<Submitted, HttpProblem> {
+    let (action, run) = match &from {
+        RunFrom::Fork { run, .. } => (AuditAction::Fork, run.clone()),
+        RunFrom::Retry { run } => (AuditAction::Retry, run.clone()),
+    };
+    let (engine, audit, caller) = (engine.clone(), audit.clone(), caller.clone());
+    // In a task of its own, so that it is recorded also where the client closes the connection meanwhile.
+    let task = tokio::spawn(async move {
+        let beginning = async {
+            run_for(&engine, &caller, run.as_str(), Access::Steer).await?;
+            let budget = checked.0.as_ref().and_then(|identity| identity.budget.clone());
+            let caller = Arc::clone(&caller.name);
+            let new = NewRun { from: Some(from), caller, key: key?, settings, budget, ..NewRun::default() };
+            engine.submit(new).await.map_err(problem)
+        };
+        let submitted = beginning.await;
+        let of = Of::run(action, run.as_str());
+        match &submitted {
+            Ok(Submitted { run, is_new }) => {
+                let result = if *is_new { AuditResult::Done } else { AuditResult::Again };
+                checked.record(&audit, of, (result, Some(&format!("it is run {run}")))).await;
+            }
+            // What can be sent again later is not a refusal, and there may be much of it.
+            Err(problem) if problem.retry_after.is_some() => {}
+            submitted => checked.record(&audit, of, result_of(submitted)).await,
+        }
+        submitted
+    });
+    super::access::of_task(task.await)
+}
+
+/// The idempotency key of a request.
+fn key_of(headers: &HeaderMap) -> Result<Option<String>, HttpProblem> {
+    let key = body::single(headers, "idempotency-key")?;
+    let text = key.map(|key| {
+        key.to_str().map(str::to_owned).map_err(|_| invalid("Idempotency-Key: it is not ASCII; use another"))
+    });
+    text.transpose()
+}
+
+/// Settings as they are on a command line: a text is not quoted.
+fn texts(settings: BTreeMap<String, Value>) -> Vec<(String, String)> {
+    let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    settings.into_iter().map(|(key, value)| (key, text(value))).collect()
+}
+
 /// Reads a submission, checks what the caller may, and accepts it.
 async fn accept(
     api: &Api,
     known: &Known,
     checked: &Checked,
-    (key, traceparent): (Result<Option<HeaderValue>, HttpProblem>, Option<TraceParent>),
+    (key, traceparent): (Result<Option<String>, HttpProblem>, Option<TraceParent>),
     body: Body,
 ) -> Result<Submitted, HttpProblem> {
     known.expect(Role::Submit)?;
@@ -90,25 +183,15 @@ async fn accept(
     if !(-100..=100).contains(&request.priority) {
         return Err(invalid("priority: it is not from -100 to 100; correct it"));
     }
-    let settings = request.settings.into_iter().map(|(key, value)| {
-        // As on a command line: a text is not quoted.
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        (key, value)
-    });
-    let key = match &key {
-        Some(key) => {
-            Some(key.to_str().map_err(|_| invalid("Idempotency-Key: it is not ASCII; use another"))?)
-        }
-        None => None,
-    };
     let new = NewRun {
         domain,
         traceparent,
         item: request.item,
+        from: None,
         caller: Arc::clone(&known.0.name),
-        key: key.map(str::to_owned),
+        key,
         priority: request.priority,
-        settings: settings.collect(),
+        settings: texts(request.settings),
         tags: request.tags,
         budget: checked.0.as_ref().and_then(|identity| identity.budget.clone()),
     };

@@ -86,7 +86,7 @@ pub(super) async fn drop_message(
             Err(problem) => Err(problem),
         }
     };
-    checked.done(&api, of, action).await?;
+    checked.done(&api.audit, of, action).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

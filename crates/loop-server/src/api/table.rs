@@ -5,8 +5,8 @@ use loop_runtime::report::Report;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::types::{
-    AnswerRequest, ApproveRequest, DenyRequest, DocumentView, DomainList, HealthView, InstructRequest,
-    OutboxList, PendingList, StopRequest, SubmitRequest,
+    AnswerRequest, ApproveRequest, DenyRequest, DocumentView, DomainList, ForkRequest, HealthView,
+    InstructRequest, OutboxList, PendingList, RetryRequest, StopRequest, SubmitRequest,
 };
 use super::{Api, events, look, people, runs, system};
 use crate::doors::AuditPage;
@@ -129,6 +129,26 @@ fn said(path: &'static str, id: &'static str, handler: fn() -> MethodRouter<Api>
     route("POST", path, id, handler).takes(vec![run_id()]).answers(vec![answer::<RunView>(202, now)])
 }
 
+/// A route by which a caller begins a run from another one.
+fn begun(path: &'static str, id: &'static str, handler: fn() -> MethodRouter<Api>) -> Route {
+    route("POST", path, id, handler)
+        .takes(vec![run_id(), idempotency_key(), prefer()])
+        .answers(vec![
+            answer::<RunView>(202, "The new run is accepted. Its address is in `Location`."),
+            answer::<RunView>(200, "An earlier request with the key began the new run."),
+        ])
+        .fails(&[400, 404, 409, 413, 422, 429])
+}
+
+fn idempotency_key() -> Parameter {
+    parameter(
+        "header",
+        "Idempotency-Key",
+        key,
+        "Two requests of a caller with one key are one request: the second returns the run of the first. At most 200 characters.",
+    )
+}
+
 /// A route that takes nothing and returns nothing yet.
 fn route(
     method: &'static str,
@@ -170,12 +190,7 @@ pub(super) fn routes() -> Vec<Route> {
             .reads(schema::<SubmitRequest>)
             .says("Submit a work item. Accepted means journaled: its run begins, once, even if the server is killed")
             .takes(vec![
-                parameter(
-                    "header",
-                    "Idempotency-Key",
-                    key,
-                    "Two requests of a caller with one key are one request: the second returns the run of the first. At most 200 characters.",
-                ),
+                idempotency_key(),
                 parameter(
                     "header",
                     "traceparent",
@@ -274,6 +289,12 @@ pub(super) fn routes() -> Vec<Route> {
             .says("Give a run an instruction, which its next pass reads")
             .reads(schema::<InstructRequest>)
             .fails(&[400, 404, 409, 413, 422]),
+        begun("/v1/runs/{run}/fork", "fork_run", || post(runs::fork))
+            .says("Continue a run after one of its entries as a new run. No effect that it started later is repeated without an approval")
+            .reads(schema::<ForkRequest>),
+        begun("/v1/runs/{run}/retry", "retry_run", || post(runs::retry))
+            .says("Do the work of a run that has ended again as a new run, with its evidence")
+            .reads(schema::<RetryRequest>),
         said("/v1/runs/{run}/approve", "approve_action", || post(people::approve))
             .says("Approve an action that waits, once, as it was shown")
             .reads(schema::<ApproveRequest>)

@@ -34,6 +34,29 @@ pub struct SubmitRequest {
     pub tags: Vec<String>,
 }
 
+/// A request to continue a run from an earlier place, as a run of its own.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ForkRequest {
+    /// The number of the entry after which the fork begins; the `id` of an event is that of its entry. Default: the last
+    /// one where nothing is in flight.
+    #[serde(default)]
+    pub entry: Option<u64>,
+    /// Settings in place of those of the run, as for a submission. With others, a fork begins where a model call comes
+    /// next. Default: none.
+    #[serde(default)]
+    pub settings: BTreeMap<String, Value>,
+}
+
+/// A request to do the work of a run again, with what it found.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetryRequest {
+    /// Settings in place of those of the run, as for a submission. Default: none.
+    #[serde(default)]
+    pub settings: BTreeMap<String, Value>,
+}
+
 /// A whole number, however it is written: JSON Schema counts `5.0` as one.
 fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
     let number = f64::deserialize(deserializer)?;

@@ -27,7 +27,9 @@ impl Attempted {
         let steps: Vec<&str> = request.uri().path().trim_matches('/').split('/').collect();
         let (action, run, key) = match (request.method(), steps.as_slice()) {
             (&Method::POST, ["v1", "runs"]) => (AuditAction::Submit, None, None),
-            (&Method::POST, ["v1", "runs", run, what]) => {
+            // In a form of a page it is not known which decision it was.
+            (&Method::POST, ["runs", run, "approve"]) => (AuditAction::Decide, Some(*run), None),
+            (&Method::POST, ["v1", "runs", run, what] | ["runs", run, what]) => {
                 let action = match *what {
                     "approve" => AuditAction::Approve,
                     "deny" => AuditAction::Deny,
@@ -35,11 +37,12 @@ impl Attempted {
                     "instructions" => AuditAction::Instruct,
                     "stop" => AuditAction::Stop,
                     "resume" => AuditAction::Resume,
+                    "fork" => AuditAction::Fork,
+                    "retry" => AuditAction::Retry,
                     _ => return None,
                 };
                 (action, Some(*run), None)
             }
-            (&Method::POST, ["runs", run, "approve"]) => (AuditAction::Decide, Some(*run), None),
             (&Method::DELETE, ["v1", "outbox", message]) => (AuditAction::DropMessage, None, Some(*message)),
             _ => return None,
         };
@@ -88,6 +91,10 @@ mod tests {
             ("POST", "/v1/runs/r1/instructions", Some("instruct r1")),
             ("POST", "/v1/runs/r1/resume", Some("resume r1")),
             ("POST", "/runs/r1/approve", Some("decide r1")),
+            ("POST", "/runs/r1/stop", Some("stop r1")),
+            ("POST", "/v1/runs/r1/fork", Some("fork r1")),
+            ("POST", "/runs/r1/retry", Some("retry r1")),
+            ("POST", "/runs/r1/document.md", None),
             ("DELETE", "/v1/outbox/m1", Some("drop_message m1")),
             ("GET", "/v1/runs/r1/approve", None),
             ("POST", "/v1/runs/r1/other", None),

@@ -135,6 +135,9 @@ impl From<StartError> for EngineError {
         match error {
             StartError::Journal(error) => error.into(),
             StartError::Refused { rejected, .. } => Self::Rejected(rejected),
+            error @ (StartError::NotForked { .. }
+            | StartError::NoEntry { .. }
+            | StartError::NotTakenOver { .. }) => Self::State(error.to_string()),
             error if error.is_of_another_version() => Self::OtherVersion(error.to_string()),
             error @ StartError::Replay(ReplayError::OnEngine { .. }) => Self::OnEngine(error.to_string()),
             error => Self::NotResumed(error.to_string()),

@@ -55,7 +55,7 @@ use line::{Line, Places};
 pub use people::PersonDecision;
 #[cfg(feature = "http")]
 pub(crate) use shared::run_changed;
-pub use submit::{NewRun, Submitted};
+pub use submit::{NewRun, RunFrom, Submitted};
 #[cfg(feature = "http")]
 pub(crate) use view::tags_of;
 pub use view::{PendingAction, RunFilter, RunPage, RunState, RunView};

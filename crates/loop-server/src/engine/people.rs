@@ -141,7 +141,7 @@ impl Engine {
     }
 
     /// Whether a run waits in the queue, here or for another server.
-    async fn has_not_begun(&self, run: &RunId) -> Result<bool, EngineError> {
+    pub(super) async fn has_not_begun(&self, run: &RunId) -> Result<bool, EngineError> {
         let journal = &self.inner.journal;
         match self.inner.cell(run) {
             Some(cell) => Ok(cell.phase() == RunPhase::Queued),

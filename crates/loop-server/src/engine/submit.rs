@@ -7,11 +7,13 @@ use loop_core::types::{Digest, PicoUsd, RunId, TraceParent, canonical, is_clean}
 use loop_runtime::Runner;
 use loop_runtime::budget::{SharedBudget, SharedLedger, Span};
 use loop_runtime::journal::queue::{Accepted, QueueBounds, QueuedSubmission, Submission};
+use loop_runtime::run::{RunRequest, StartError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::cell::{Cell, Known};
 use super::line::{Job, JobOrder};
+use super::view::tags_of;
 use super::{Engine, EngineError, RunPhase, ServedDomain, settings};
 use crate::clock::unix_ms;
 
@@ -22,6 +24,9 @@ pub struct NewRun {
     pub domain: Option<String>,
     /// The work item: JSON where its first character that is not blank is `{`, else Markdown.
     pub item: String,
+    /// The run that it begins from, whose domain, item, tags and settings are then those of this one. `None`: it begins
+    /// with `item`.
+    pub from: Option<RunFrom>,
     /// Who asks. It is the item's caller too.
     pub caller: Arc<str>,
     /// Their idempotency key. `None`: they gave none.
@@ -38,6 +43,38 @@ pub struct NewRun {
     pub budget: Option<SharedBudget>,
 }
 
+/// The run that another one begins from, as `loopgate fork` and `loopgate retry` do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "how", rename_all = "snake_case", deny_unknown_fields)]
+pub enum RunFrom {
+    /// It continues after an entry.
+    Fork {
+        /// The run.
+        run: RunId,
+        /// The number of the entry. `None`: the last one where nothing is in flight.
+        entry: Option<u64>,
+    },
+    /// It does the work again, with the evidence.
+    Retry {
+        /// The run.
+        run: RunId,
+    },
+}
+
+impl RunFrom {
+    fn run(&self) -> &RunId {
+        let (Self::Fork { run, .. } | Self::Retry { run }) = self;
+        run
+    }
+
+    fn request(&self, runner: &Runner) -> RunRequest {
+        match self {
+            Self::Fork { run, entry } => runner.fork(run, *entry),
+            Self::Retry { run } => runner.retry(run),
+        }
+    }
+}
+
 /// A run that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submitted {
@@ -51,7 +88,10 @@ pub struct Submitted {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Body {
     version: u32,
+    /// Of a run that begins from another one without its texts.
     pub(super) item: WorkItem,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) from: Option<RunFrom>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) settings: Vec<(String, String)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -76,6 +116,16 @@ impl CallerBudget {
     }
 }
 
+impl Body {
+    /// What begins the run.
+    pub(super) fn request(self, runner: &Runner) -> RunRequest {
+        match &self.from {
+            Some(from) => from.request(runner),
+            None => runner.run(self.item),
+        }
+    }
+}
+
 const VERSION: u32 = 1;
 
 impl Engine {
@@ -86,13 +136,11 @@ impl Engine {
     /// If the request is wrong, the queue is full, the server is ending, or the journal cannot be written.
     pub async fn submit(&self, new: NewRun) -> Result<Submitted, EngineError> {
         let inner = &self.inner;
-        let domain = self.named(new.domain.as_deref())?;
         let key = new.key.as_deref().map(|key| named("Idempotency-Key", key)).transpose()?;
-        let tags = tags(&new.tags)?;
-        let mut item =
-            domain.domain.item(&new.item, "item").map_err(|error| EngineError::Item(error.to_string()))?;
-        item.caller = Some(Arc::clone(&new.caller));
-        let body = Body { version: VERSION, item, settings: new.settings, tags, budget: None };
+        let (domain, body) = match &new.from {
+            Some(from) => self.body_from(from, &new).await?,
+            None => self.body_of(&new)?,
+        };
         // Nothing that is journaled holds a secret. What is masked here is masked in the run as well.
         let unread = |error: serde_json::Error| EngineError::Item(error.to_string());
         let asked = domain.runner.secrets().mask_value(serde_json::to_value(&body).map_err(unread)?);
@@ -111,14 +159,18 @@ impl Engine {
         body.budget = new.budget.map(|budget| CallerBudget { token: budget.of, day: budget.limit.0 });
         // Neither is the span of a request that is sent again.
         body.item.traceparent = new.traceparent;
-        let text = serde_json::to_string(&body).map_err(unread)?;
-        if !body.settings.is_empty() || body.budget.is_some() {
+        let runner = if !body.settings.is_empty() || body.budget.is_some() {
             let runner = self.runner_of(domain, &body).await?.map_err(EngineError::Setting)?;
             settings::check_tightened(&domain.runner.spec().limits, &runner.spec().limits)?;
-            check_begins(&runner, &body.item)?;
+            runner
         } else {
-            check_begins(&domain.runner, &body.item)?;
+            domain.runner.clone()
+        };
+        match body.from.take() {
+            Some(from) => body.from = Some(self.fixed(&runner, from).await?),
+            None => check_begins(&runner, &body.item)?,
         }
+        let text = serde_json::to_string(&body).map_err(unread)?;
         let submission = Submission {
             run: Runner::new_id(),
             domain: Arc::clone(domain.name()),
@@ -140,6 +192,61 @@ impl Engine {
                 Err(_) => Err(EngineError::Draining),
             },
         }
+    }
+
+    fn body_of(&self, new: &NewRun) -> Result<(&ServedDomain, Body), EngineError> {
+        let domain = self.named(new.domain.as_deref())?;
+        let tags = tags(&new.tags)?;
+        let mut item =
+            domain.domain.item(&new.item, "item").map_err(|error| EngineError::Item(error.to_string()))?;
+        item.caller = Some(Arc::clone(&new.caller));
+        let settings = new.settings.clone();
+        Ok((domain, Body { version: VERSION, item, from: None, settings, tags, budget: None }))
+    }
+
+    /// The body of a run that begins from another one: with what the caller of that one set, where the domain still lets a
+    /// caller set it, and with the settings of this request in place of those.
+    async fn body_from(&self, from: &RunFrom, new: &NewRun) -> Result<(&ServedDomain, Body), EngineError> {
+        if self.has_not_begun(from.run()).await? {
+            let run = from.run();
+            return Err(EngineError::State(format!("run {run} has not begun; submit its item again")));
+        }
+        let (recorded, state) = self.open_run(from.run()).await?;
+        if recorded.unverified.is_some() {
+            let why =
+                "the journal does not vouch for it; the operator finds the reason with `loopgate verify`";
+            return Err(EngineError::State(format!("run {} cannot be continued: {why}", from.run())));
+        }
+        let domain = self.named(Some(&state.spec().domain))?;
+        let started = state.started();
+        let before = started.provenance.overridden.iter();
+        let before = before.map(|it| (it.setting.to_string(), it.value.to_string()));
+        let is_given = |key: &str| new.settings.iter().any(|(given, _)| given == key);
+        let before = before.filter(|(key, _)| domain.domain.lets_set(key) && !is_given(key));
+        let settings = before.chain(new.settings.iter().cloned()).collect();
+        let item = WorkItem { full: "".into(), compact: "".into(), ..started.item.clone() };
+        let (tags, from) = (tags_of(recorded.origin.as_deref()), Some(from.clone()));
+        Ok((domain, Body { version: VERSION, item, from, settings, tags, budget: None }))
+    }
+
+    /// Checks that a run can begin from another one now, and names the entry after which it does.
+    async fn fixed(&self, runner: &Runner, from: RunFrom) -> Result<RunFrom, EngineError> {
+        let request = from.request(runner);
+        let runtime = tokio::runtime::Handle::current();
+        // It replays the other run.
+        let taken = self.aside(move || runtime.block_on(request.entries_taken_over())).await?;
+        let entries = taken.map_err(|error| match error {
+            error @ (StartError::Journal(_)
+            | StartError::Replay(_)
+            | StartError::NotForked { .. }
+            | StartError::NoEntry { .. }
+            | StartError::NotTakenOver { .. }) => error.into(),
+            error => EngineError::Setting(error.to_string()),
+        })?;
+        Ok(match from {
+            RunFrom::Fork { run, .. } => RunFrom::Fork { run, entry: entries.checked_sub(1) },
+            retry @ RunFrom::Retry { .. } => retry,
+        })
     }
 
     /// Commits a submission and puts it into the line.

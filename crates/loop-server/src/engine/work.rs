@@ -126,11 +126,16 @@ impl Engine {
         let body: Body = serde_json::from_str(&queued.submission.body).map_err(|error| {
             EngineError::NotResumed(format!("its row in the queue cannot be read: {error}"))
         })?;
+        if body.from.is_some() && inner.journal.line(&cell.run).await?.is_some() {
+            // It was begun before a crash, whatever became of the run that it began from.
+            self.note_begun(&cell.run).await;
+            return self.resume_job(cell).await;
+        }
         let domain = inner.domains.get(&cell.domain).ok_or(EngineError::UnknownRun)?;
         let runner = self.runner_of(domain, &body).await?.map_err(EngineError::NotResumed)?;
         let stop = queued.stop.or(cell.stop());
         let cancel = CancellationToken::new();
-        let request = runner.run(body.item).with_id(cell.run.clone());
+        let request = body.request(&runner).with_id(cell.run.clone());
         // One that is stopped before it begins ends without a call.
         let request = if stop.is_some() {
             cancel.cancel();

@@ -4,6 +4,8 @@
 //! writes the page of `loopgate show RUN --html` and the page of the server. Every text from outside goes through one
 //! function that leaves no markup in it and spells what is not seen.
 
+#[cfg(feature = "http")]
+mod act;
 mod approve;
 mod backtest;
 mod compare;

@@ -1,5 +1,6 @@
 //! The pages over HTTP. What a caller may not see does not exist for them.
 
+mod act;
 mod decide;
 mod known;
 mod listing;
@@ -26,9 +27,9 @@ use serde::Deserialize;
 use known::KnownRuns;
 
 use super::run::title_of;
-use super::{ComparePage, OneRunPage, OneRunView, PagePlace, SCRIPT, STYLE, compare, shell};
+use super::{ComparePage, Notice, OneRunPage, OneRunView, PagePlace, SCRIPT, STYLE, compare, shell};
 use crate::caller::{Caller, Role};
-use crate::doors::Audit;
+use crate::doors::{Audit, Identity};
 use crate::engine::Engine;
 use crate::problem::HttpProblem;
 
@@ -66,6 +67,7 @@ pub fn router(source: PageSource) -> Router {
         .route("/", get(listing::list))
         .route("/runs/{run}", get(one))
         .route("/runs/{run}/approve", get(decide::page).post(decide::decided))
+        .route("/runs/{run}/{what}", get(act::file).post(act::done))
         .route("/compare", get(two))
         .route(
             "/assets/style.css",
@@ -157,44 +159,70 @@ async fn made<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> R
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct OneQuery {
     at: Option<u64>,
+    /// What was done before, by the name of its form.
+    did: String,
 }
 
 /// `GET /runs/{run}`.
 async fn one(
     State(pages): State<Pages>,
     Extension(caller): Extension<Caller>,
+    identity: Option<Extension<Identity>>,
     Path(id): Path<String>,
-    Query(query): Query<OneQuery>,
+    Query(OneQuery { at, did }): Query<OneQuery>,
 ) -> Result<Response, HttpProblem> {
-    let (id, recorded) = pages.read(&caller, &id, Role::Read).await?;
-    let title = recorded.entries.iter().find_map(|entry| match &entry.event.kind {
-        EventKind::Started(started) => Some(title_of(&started.item)),
-        _ => None,
-    });
-    let (begin, end) = shell::around(PagePlace::Server, &title.unwrap_or_default());
-    let content = made(move || {
-        let prompts = pages.prompts(&id, &recorded);
-        let rest = format!("GET /v1/runs/{id}/events has all of it");
-        let stream = format!("/v1/runs/{}/events", super::encoded(id.as_str()));
-        let events = if pages.source.engine.is_some() { stream.as_str() } else { "" };
-        let view = OneRunView {
-            events,
-            at: query.at,
-            place: PagePlace::Server,
-            prompts: prompts.as_deref(),
-            rest: &rest,
+    let identity = identity.map(|Extension(identity)| identity);
+    let said = (StatusCode::OK, act::notice_of(&did));
+    pages.shown_run(&caller, identity.as_ref(), &id, at, said).await
+}
+
+impl Pages {
+    /// The page of a run at an event, with what was done before.
+    async fn shown_run(
+        &self,
+        caller: &Caller,
+        identity: Option<&Identity>,
+        id: &str,
+        at: Option<u64>,
+        (status, notice): (StatusCode, Option<Notice>),
+    ) -> Result<Response, HttpProblem> {
+        let (id, recorded) = match self.read(caller, id, Role::Read).await {
+            Err(problem) if problem.status == StatusCode::NOT_FOUND.as_u16() => {
+                return self.queued(caller, identity, id, (status, notice)).await;
+            }
+            read => read?,
         };
-        OneRunPage::of(&id, &recorded, view).map(|page| page.content().into_string())
-    });
-    // The browser fetches style and script while the rest is made.
-    let rest = async move {
-        let content = content.await.ok().and_then(Result::ok).unwrap_or_else(|| UNREADABLE.to_owned());
-        Ok::<_, Infallible>(content + &end)
-    };
-    let body = stream::once(async { Ok(begin) }).chain(stream::once(rest));
-    Ok(no_store(StatusCode::OK, Html(Body::from_stream(body))))
+        let mut acts = self.acts((caller, identity), (&id, &recorded), at).await;
+        let title = recorded.entries.iter().find_map(|entry| match &entry.event.kind {
+            EventKind::Started(started) => Some(title_of(&started.item)),
+            _ => None,
+        });
+        let (begin, end) = shell::around(PagePlace::Server, &title.unwrap_or_default());
+        let pages = self.clone();
+        let content = made(move || {
+            let prompts = pages.prompts(&id, &recorded);
+            let rest = format!("GET /v1/runs/{id}/events has all of it");
+            let stream = format!("/v1/runs/{}/events", super::encoded(id.as_str()));
+            let events = if pages.source.engine.is_some() { stream.as_str() } else { "" };
+            let view =
+                OneRunView { events, at, place: PagePlace::Server, prompts: prompts.as_deref(), rest: &rest };
+            OneRunPage::of(&id, &recorded, view).map(|page| {
+                (acts.waits, acts.has_ended) = (acts.waits || page.waits(), page.has_ended());
+                let parts = [act::noticed(notice.as_ref()), acts.waits(), acts.html(), page.content()];
+                parts.map(|part| part.into_string()).concat()
+            })
+        });
+        // The browser fetches style and script while the rest is made.
+        let rest = async move {
+            let content = content.await.ok().and_then(Result::ok).unwrap_or_else(|| UNREADABLE.to_owned());
+            Ok::<_, Infallible>(content + &end)
+        };
+        let body = stream::once(async { Ok(begin) }).chain(stream::once(rest));
+        Ok(no_store(status, Html(Body::from_stream(body))))
+    }
 }
 
 /// What a page says whose run could be read and not be shown.

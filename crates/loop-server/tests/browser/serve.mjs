@@ -102,9 +102,23 @@ await approver.click("text=Approve update_user");
 await approver.waitForSelector(".notice.bad");
 await painted(approver);
 check("another binding does not count", (await approver.innerText(".notice.bad")).includes("It does not count"), await approver.innerText("main"));
-await leads(approver, "text=Approve update_user", /did=approve/);
-check("the approval is recorded", (await approver.innerText(".notice")).includes("Your approval is recorded"), await approver.innerText("main"));
-check("nothing waits in the run any more", (await approver.innerText("main")).includes("Nothing waits in this run"), await approver.innerText("main"));
+// The keys lead to what decides, and decide nothing.
+await approver.locator("h1").click();
+await approver.keyboard.press("d");
+check("`d` leads to the reason", await approver.evaluate(() => document.activeElement.name === "text"));
+await approver.keyboard.type("a");
+check("what is written there is no key", (await approver.inputValue("form.decide [name=text]")) === "a");
+await approver.fill("form.decide [name=text]", "");
+await approver.locator("h1").click();
+await approver.keyboard.press("a");
+check("`a` leads to the approval", (await approver.evaluate(() => document.activeElement.textContent)).startsWith("Approve"));
+check("a key alone decides nothing", approver.url().endsWith("/approve"), approver.url());
+await approver.keyboard.press("Enter");
+await approver.waitForURL((url) => url.pathname === `/runs/${first.run}`);
+await painted(approver);
+check("the approval is recorded, on the page of the run", (await approver.innerText(".notice")).includes("Your approval is recorded"), await approver.innerText("main"));
+await approver.waitForFunction(() => document.getElementById("run").hasAttribute("data-ended"));
+check("the run continued in view, and nothing waits any more", (await approver.locator("#waits a").count()) === 0);
 
 // ---- the page of the run sees it end ----
 
@@ -135,7 +149,9 @@ check("its address shows the same event", Number(await page.inputValue("#at")) =
 
 await approver.goto(`${origin}/runs/${second.run}/approve`);
 await approver.fill("form.decide [name=text]", "Bob asked us to wait");
-await leads(approver, "text=Deny", /did=deny/);
+// Enter in the field of the reason denies, and does not approve.
+await approver.press("form.decide [name=text]", "Enter");
+await approver.waitForURL((url) => url.pathname === `/runs/${second.run}`);
 await reached(second.run, ["ended"]);
 await page.goto(`${origin}/runs/${second.run}`);
 await page.waitForFunction(() => document.getElementById("run").hasAttribute("data-ended"));
@@ -151,6 +167,79 @@ await pictured(page, "compare");
 await passes("server compare", page.url(), { windows, storageState });
 await passes("server run that has ended", watched, { windows, storageState });
 
+// ---- act: as the submitter, an admin and a reader; with scripts and without ----
+
+const asRole = async (bearer, options = {}) => {
+  const context = await browser.newContext(options);
+  const theirs = await opened(context, { expected: [403, 404, 409] });
+  await theirs.goto(`${origin}/login`);
+  await theirs.fill("#token", bearer);
+  await leads(theirs, "main button", (url) => url.pathname !== "/login");
+  return theirs;
+};
+const third = await submitted("three", "search_user Bob, get_user_by_id 42, update_user 42 Acme");
+const owner = await asRole(program);
+const looks = await asRole(reader);
+await looks.goto(`${origin}/runs/${third.run}`);
+check("a reader has the files alone", (await looks.locator(".acts details").count()) === 1 && await looks.isVisible("#act-files"));
+const forged = await looks.evaluate(async (run) => {
+  const send = (act) => fetch(`/runs/${run}/${act}`, { method: "POST", body: new URLSearchParams({ mode: "now" }) });
+  return Promise.all(["stop", "instructions", "resume", "fork", "retry"].map(async (act) => (await send(act)).status));
+}, third.run);
+check("forms without the token of the session are refused", forged.every((status) => status === 403), forged.join());
+await owner.goto(`${origin}/runs/${third.run}`);
+check("the owner sees what waits, and cannot decide it", (await owner.innerText("#waits a")) === "See what waits");
+const stays = await owner.evaluate(() => { scrollTo(0, 2000); return document.querySelector("#waits").getBoundingClientRect().top; });
+check("the way to what waits stays in view", stays >= 0 && stays < 60, stays);
+await owner.evaluate(() => scrollTo(0, 0));
+await owner.click("#act-tell summary");
+await owner.fill("#tell-text", "Be brief");
+await owner.click("#act-tell button");
+await owner.waitForSelector(".notice");
+await painted(owner);
+check("the instruction is recorded", (await owner.innerText(".notice")).includes("Your instruction is recorded"), await owner.innerText("main"));
+check("its name is not in the address", !owner.url().includes("did="), owner.url());
+await owner.click("#act-files summary");
+for (const [name, ending] of [["document.md", "md"], ["page.html", "html"]]) {
+  const [download] = await Promise.all([owner.waitForEvent("download"), owner.click(`#act-files a[href$='${name}']`)]);
+  check(`${name} is saved under a name of its run`, download.suggestedFilename().endsWith(`${third.run.slice(-8)}.${ending}`), download.suggestedFilename());
+}
+await passes("server run with forms", `${origin}/runs/${third.run}`, { windows, storageState: await owner.context().storageState() });
+
+// Without scripts: stop, and fork at an event.
+const plain = await asRole(program, { javaScriptEnabled: false });
+await plain.goto(`${origin}/runs/${third.run}`);
+await plain.click("#act-stop summary");
+await plain.click("#act-stop button[value=now]");
+await plain.waitForURL(/did=stop/);
+check("without scripts a run is stopped", (await plain.innerText(".notice")).includes("The stop is requested"), await plain.innerText("main"));
+await reached(third.run, ["ended"]);
+await plain.goto(`${origin}/runs/${third.run}?at=3`);
+await plain.click("#act-fork summary");
+check("a fork begins at the event that is shown", (await plain.inputValue("#fork-entry")) === "3");
+await plain.click("#act-fork button");
+await plain.waitForURL(/did=fork/);
+check("without scripts a run is forked", (await plain.innerText(".notice")).includes("This is the fork"), await plain.innerText("main"));
+check("the fork names its run", (await plain.locator(`main a[href='/runs/${third.run}']`).count()) === 1);
+
+// With scripts the slider says where a fork begins, and what cannot be is said on the page.
+await owner.goto(`${origin}/runs/${third.run}`);
+await owner.focus("#at");
+await owner.keyboard.press("ArrowLeft");
+await owner.click("#act-fork summary");
+const shownAt = await owner.inputValue("#at");
+check("a fork begins at the event of the slider", (await owner.inputValue("#fork-entry")) === shownAt, shownAt);
+await owner.fill("#fork-entry", await owner.getAttribute("#run", "data-last"));
+await owner.click("#act-fork button");
+await owner.waitForSelector(".notice.bad");
+check("its address is that of the run", new URL(owner.url()).pathname === `/runs/${third.run}`, owner.url());
+check("what cannot be forked says so", (await owner.innerText(".notice.bad")).includes("cannot be forked after entry"), await owner.innerText("main"));
+await owner.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+await owner.goto(`${origin}/runs/${third.run}`);
+await owner.locator("#gate .self").click();
+check("a heading copies its link", (await until(() => owner.evaluate(() => navigator.clipboard.readText()), (it) => it !== "")) === `${origin}/runs/${third.run}#gate`);
+check("no page of a role had an error", owner.troubles.length + looks.troubles.length === 0, [...owner.troubles, ...looks.troubles].join("; "));
+
 // ---- out ----
 
 check("no page had an error", page.troubles.length + approver.troubles.length === 0, [...page.troubles, ...approver.troubles].join("; "));
@@ -161,6 +250,6 @@ check("the session is over", (await page.goto(`${origin}/`)).status() === 401);
 await approver.goto(watched);
 check("in each window", await approver.isVisible("#token"));
 const audit = loopgate(["serve", "audit"]).stdout;
-check("the audit log has the decisions and the logins", ["approve", "deny", "login", "logout"].every((it) => audit.includes(it)), audit);
+check("the audit log has the decisions and the logins", ["approve", "deny", "instruct", "stop", "fork", "login", "logout"].every((it) => audit.includes(it)), audit);
 await serving.end();
 await finish();

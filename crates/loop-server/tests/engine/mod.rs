@@ -1,6 +1,7 @@
 //! The engine: what is accepted is journaled, begins once, in order and within bounds, and survives the process.
 
 mod accept;
+mod continued;
 mod lists;
 mod on_engine;
 mod people;

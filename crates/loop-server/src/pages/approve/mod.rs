@@ -218,6 +218,10 @@ impl Request {
                             input type="hidden" name="csrf" value=(t(&page.form.csrf));
                             input type="hidden" name="action" value=(t(&key.to_string()));
                             input type="hidden" name="binding" value=(binding.to_string());
+                            @if !is_question {
+                                // What Enter in the field below sends is not an approval.
+                                button type="submit" name="decision" value="deny" hidden { "Deny" }
+                            }
                             @let field = format!("{}-text", anchor(*key));
                             label for=(field) { @if *is_question { "Answer, or why not" } @else { "Why not" } }
                             input id=(field) type="text" name="text" autocomplete="off" aria-describedby={ (field) "-hint" };
@@ -232,6 +236,9 @@ impl Request {
                                 }
                                 button type="submit" name="decision" value="deny" { "Deny" }
                             }
+                        }
+                        p.quiet.keys hidden {
+                            code { "a" } " leads to the button " @if *is_question { "Answer" } @else { "Approve" } ", " code { "d" } " to the field above it."
                         }
                         p.quiet {
                             @if !page.form.account.is_empty() { "It counts as given by " (t(&page.form.account)) ". " }

@@ -129,6 +129,7 @@
     prepare();
     for (const it of run.querySelectorAll("details")) if (before.names.has(nameOf(it))) it.open = true;
     if (!follows) show(before.at);
+    document.dispatchEvent(new CustomEvent("renewed", { detail: page }));
     if (before.focus) document.getElementById(before.focus)?.focus({ preventScroll: true });
     scrollTo(scrollX, before.y);
     return true;
@@ -170,4 +171,55 @@
   show(at);
   if (location.hash) open(location.hash.slice(1));
   follow();
+})();
+
+// What can be done with a run changes with the run. What a person is writing stays.
+(() => {
+  const run = document.getElementById("run");
+  if (!run) return;
+
+  // The address is that of the page, also where the answer to a form has its own.
+  if (location.protocol.startsWith("http")) {
+    const url = new URL(location.href);
+    url.searchParams.delete("did");
+    url.pathname = url.pathname.split("/").slice(0, 3).join("/");
+    history.replaceState(null, "", url);
+  }
+  document.addEventListener("renewed", ({ detail: page }) => {
+    for (const id of ["waits", "acts"]) {
+      const [old, fresh] = [document.getElementById(id), page.getElementById(id)];
+      if (old && fresh && old.dataset.state !== fresh.dataset.state) old.replaceWith(fresh);
+    }
+  });
+  // A fork begins at the event that is shown.
+  document.addEventListener("toggle", ({ target }) => {
+    if (target.id !== "act-fork" || !target.open) return;
+    const [entry, shown] = [document.getElementById("fork-entry"), document.getElementById("at")];
+    if (Number(shown.value) < Number(run.dataset.last)) entry.value = shown.value;
+  }, true);
+  run.addEventListener("click", async ({ target }) => {
+    const link = target.closest("a.self");
+    if (!link || !navigator.clipboard) return;
+    await navigator.clipboard.writeText(link.href).catch(() => {});
+    link.dataset.copied = "";
+    setTimeout(() => delete link.dataset.copied, 2000);
+  });
+})();
+
+// On a page that decides, keys lead to what decides. They decide nothing themselves.
+(() => {
+  const forms = [...document.querySelectorAll("form.decide")];
+  if (forms.length === 0) return;
+  const places = { a: ".primary", d: "input[type=text]" };
+  for (const hint of document.querySelectorAll(".keys")) hint.hidden = false;
+  document.addEventListener("keydown", (event) => {
+    const place = places[event.key];
+    const { target } = event;
+    if (!place || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    if (target.closest("input, textarea, select")) return;
+    const own = target.closest("section")?.querySelector("form.decide");
+    const form = own ?? forms.find((it) => it.getBoundingClientRect().bottom > 0) ?? forms[0];
+    event.preventDefault();
+    form.querySelector(place).focus();
+  });
 })();

@@ -3,14 +3,15 @@
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use loop_core::Run;
 use loop_core::types::RunId;
 use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
 use loop_runtime::journal::{Recorded, replay};
 use serde::Deserialize;
 
+use super::act::{not_a_form, notice_of, see};
 use super::known::waiting;
 use super::{Pages, failed, made, shown};
 use crate::caller::{Caller, Role};
@@ -36,13 +37,7 @@ pub(super) async fn page(
 ) -> Result<Response, HttpProblem> {
     let identity = identity.map(|Extension(identity)| identity);
     let (id, recorded) = pages.asked(&caller, &id).await?;
-    let notice = match query.did.as_str() {
-        "approve" => "Your approval is recorded.",
-        "deny" => "Your denial is recorded.",
-        "answer" => "Your answer is recorded.",
-        _ => "",
-    };
-    let notice = (!notice.is_empty()).then(|| Notice { text: notice.to_owned(), is_good: true });
+    let notice = notice_of(&query.did);
     pages.asking(&caller, identity.as_ref(), (id, recorded), StatusCode::OK, notice).await
 }
 
@@ -83,10 +78,10 @@ pub(super) async fn decided(
     let (result, is_noted) = task.await.map_err(|_| failed())?;
     match result {
         Ok(()) if is_noted => {
-            settled(engine, &id, &key).await;
-            let to = format!("/runs/{}/approve?did={name}", crate::pages::encoded(id.as_str()));
-            let to = HeaderValue::from_str(&to).map_err(|_| failed())?;
-            Ok((StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response())
+            let run = format!("/runs/{}", crate::pages::encoded(id.as_str()));
+            // Where nothing else is to be decided, the person sees the run continue.
+            let is_last = settled(engine, &id, &key).await && caller.may(Role::Read, &recorded.spec.domain);
+            see(&if is_last { format!("{run}?did={name}") } else { format!("{run}/approve?did={name}") })
         }
         Ok(()) => {
             let text = "Your decision is recorded in the run. The audit log could not be written: tell the operator.";
@@ -131,19 +126,20 @@ impl Decided {
     }
 }
 
-/// Waits a moment until a driver that was notified has journaled the decision, so that the next page has it.
-async fn settled(engine: &Engine, id: &RunId, key: &str) {
+/// Waits a moment until a driver that was notified has journaled the decision, so that the next page has it. Whether nothing
+/// waits in the run any more.
+async fn settled(engine: &Engine, id: &RunId, key: &str) -> bool {
+    let mut waits = true;
     for _ in 0..SETTLE_TRIES {
-        let Ok((_, state)) = engine.read(id).await else { return };
-        if !state
-            .requested()
-            .iter()
-            .any(|requested| requested.key.to_string() == key && requested.approvers.is_empty())
-        {
-            return;
+        let Ok((_, state)) = engine.read(id).await else { return false };
+        let requested = state.requested();
+        waits = !requested.is_empty();
+        if !requested.iter().any(|asks| asks.key.to_string() == key && asks.approvers.is_empty()) {
+            break;
         }
         tokio::time::sleep(SETTLE_PAUSE).await;
     }
+    !waits
 }
 
 const SETTLE_TRIES: usize = 20;
@@ -192,11 +188,6 @@ fn only_read() -> HttpProblem {
     let detail =
         "you may read what waits and not decide it; ask for the role `approve`, or use `loopgate approve`";
     HttpProblem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
-}
-
-fn not_a_form() -> HttpProblem {
-    let detail = "the body is not the form of this page; open the page and decide there";
-    HttpProblem::new(StatusCode::BAD_REQUEST, "body", "Body not understood", detail)
 }
 
 /// How many other runs that wait are named.

@@ -35,6 +35,7 @@ pub(super) struct Head {
     figures: [(&'static str, Changing<String>); 6],
     warnings: Changing<Vec<String>>,
     has_ended: bool,
+    waits: bool,
 }
 
 /// What a run is at an event, in a word, a class of the style and a sentence.
@@ -130,6 +131,7 @@ impl Head {
             figures: names.map(|name| (name, Changing::default())),
             warnings: Changing::default(),
             has_ended: false,
+            waits: false,
         }
     }
 
@@ -153,6 +155,11 @@ impl Head {
 
     pub(super) fn end(&mut self, run: &Run) {
         self.has_ended = run.is_done();
+        self.waits = !run.requested().is_empty();
+    }
+
+    pub(super) fn waits(&self) -> bool {
+        self.waits
     }
 
     pub(super) fn has_ended(&self) -> bool {

@@ -158,6 +158,12 @@ impl OneRunPage {
         self.head.has_ended()
     }
 
+    /// Whether something of it waits for a person.
+    #[cfg(feature = "http")]
+    pub(super) fn waits(&self) -> bool {
+        self.head.waits()
+    }
+
     /// The number of its last event.
     pub fn last_event(&self) -> u64 {
         self.shown.last
@@ -195,7 +201,7 @@ impl OneRunPage {
                 }
                 @for (id, title, part) in &parts {
                     section.part id=(id) aria-labelledby={ (id) "-title" } {
-                        h2 id={ (id) "-title" } { (title) }
+                        h2 id={ (id) "-title" } { a.self href={ "#" (id) } { (title) } }
                         (part)
                     }
                 }
