@@ -28,8 +28,9 @@ use known::KnownRuns;
 use super::run::title_of;
 use super::{ComparePage, OneRunPage, OneRunView, PagePlace, SCRIPT, STYLE, compare, shell};
 use crate::caller::{Caller, Role};
+use crate::clock::unix_ms;
 use crate::doors::Audit;
-use crate::engine::Engine;
+use crate::engine::{Engine, RunPhase};
 use crate::problem::HttpProblem;
 
 /// Finds the templates of a recorded run whose prompts are not the built-in ones.
@@ -174,6 +175,8 @@ async fn one(
         _ => None,
     });
     let (begin, end) = shell::around(PagePlace::Server, &title.unwrap_or_default());
+    let live = pages.source.engine.as_ref().and_then(|engine| engine.live(&id));
+    let now = live.filter(|live| live.phase() == RunPhase::Running).map(|_| unix_ms());
     let content = made(move || {
         let prompts = pages.prompts(&id, &recorded);
         let rest = format!("GET /v1/runs/{id}/events has all of it");
@@ -181,6 +184,7 @@ async fn one(
         let events = if pages.source.engine.is_some() { stream.as_str() } else { "" };
         let view = OneRunView {
             events,
+            now,
             at: query.at,
             place: PagePlace::Server,
             prompts: prompts.as_deref(),
