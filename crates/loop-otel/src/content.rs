@@ -81,7 +81,7 @@ fn of_message(message: &Message, max: usize) -> Value {
             ("assistant", parts)
         }
         Message::Tool { results } => {
-            let part = |result: &loop_llm::ToolOutput| json!({"type": "tool_call_response", "id": &*result.call, "result": cut(&result.text, max)});
+            let part = |result: &loop_llm::ToolOutput| json!({"type": "tool_call_response", "id": &*result.call, "response": cut(&result.text, max)});
             ("tool", results.iter().take(MAX_PARTS).map(part).collect())
         }
     };

@@ -213,7 +213,7 @@ fn a_long_document_has_a_table_of_contents_at_the_events_at_which_it_is_long() {
         }
         links
     };
-    let titles = ["Situation", "Findings", "Cause", "Next Steps"];
+    let titles = ["Situation", "Findings", "Next Steps", "Cause"];
     let links = contents(None);
     assert_eq!(links.iter().map(|(title, _)| title.as_str()).collect::<Vec<_>>(), titles);
     assert_eq!(links[1].1, "#s-findings");
