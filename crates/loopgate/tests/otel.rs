@@ -226,7 +226,7 @@ fn every_query_of_the_dashboard_asks_for_what_the_server_has() {
     let mut folders = Vec::new();
     for (name, price, replies) in scripts {
         let toml = read("loopgate.toml").replacen("name = \"crm\"", &format!("name = \"{name}\""), 1);
-        let toml = toml.replacen("SELECT", "SELECT nowhere,", 1);
+        let toml = toml.replacen("SELECT id,", "SELECT abs(-9223372036854775807 - 1) AS id,", 1);
         let model = format!("provider = \"scripted\"\nscript = \"replies.json\"\n{price}");
         let toml = toml.replacen(offline, &model, 1) + "\n[budget]\nday_usd = 20\nmonth_usd = 100\n";
         let file = shell.file(&format!("{name}/loopgate.toml"), &toml);

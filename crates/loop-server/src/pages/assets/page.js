@@ -149,7 +149,7 @@
   const PACE = 400;
 
   const words = { call: "", due: "", count: 0, timer: 0, isOver: false };
-  const forget = () => {
+  const clear = () => {
     clearTimeout(words.timer);
     Object.assign(words, { call: "", due: "", count: 0, timer: 0, isOver: false });
     const live = document.getElementById("live");
@@ -165,8 +165,8 @@
     live.lastElementChild.append(words.due);
     words.due = "";
   };
-  const heard = (call, text) => {
-    if (call !== words.call) { forget(); words.call = call; }
+  const received = (call, text) => {
+    if (call !== words.call) { clear(); words.call = call; }
     if (!call || words.count > MAX_WORDS) return;
     words.count += text.length;
     words.due += words.count > MAX_WORDS ? " …" : spelt(text);
@@ -205,7 +205,7 @@
       due = false;
       await renew().catch(() => false);
       busy = false;
-      if (words.isOver) forget();
+      if (words.isOver) clear();
       if (run.hasAttribute("data-ended")) source?.close();
       else if (due) refresh();
     };
@@ -219,9 +219,9 @@
     source?.addEventListener("text", (event) => {
       const { call, attempt, text } = JSON.parse(event.data);
       // What else models are asked is not for the document.
-      if (/\/(main|repair|final)/.test(call)) heard(`${call} ${attempt}`, text);
+      if (/\/(main|repair|final)/.test(call)) received(`${call} ${attempt}`, text);
     });
-    source?.addEventListener("lost", () => heard(words.call, " … "));
+    source?.addEventListener("lost", () => received(words.call, " … "));
     // The page with the document of the pass takes the place of its words.
     for (const name of ["model_replied", "model_failed"]) source?.addEventListener(name, () => { words.isOver = true; });
     setInterval(tick, 1000);

@@ -304,7 +304,8 @@ fn chapters(text: &str) -> Vec<(&str, &str)> {
             Some(open) => Some(open).filter(|_| fence != code),
         };
         let title = trimmed.trim_start_matches('#');
-        if code.is_none() && title.len() < trimmed.len() && title.starts_with(' ') {
+        let level = trimmed.len() - title.len();
+        if code.is_none() && (1..=6).contains(&level) && title.starts_with(' ') {
             if let Some(last) = parts.last_mut() {
                 last.1 = text.get(from..at).unwrap_or_default();
             }
