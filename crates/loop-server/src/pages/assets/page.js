@@ -98,6 +98,12 @@
       if (it.dataset.from !== undefined && !isShown(it, at)) go(Number(it.dataset.from));
       if (it.tagName === "DETAILS") it.open = true;
     }
+    // What was opened, and the parts on the way that had no size yet, move the place after the browser went to it.
+    const settle = (frames) => requestAnimationFrame(() => {
+      element.scrollIntoView({ block: "nearest" });
+      if (frames > 1) settle(frames - 1);
+    });
+    settle(3);
   };
   window.addEventListener("hashchange", () => open(location.hash.slice(1)));
   run.addEventListener("submit", (event) => {
