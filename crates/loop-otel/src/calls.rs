@@ -251,6 +251,7 @@ impl RunSpans {
     fn measure_tool(&self, tool: &str, seconds: f64, error: Option<&'static str>, out: Out<'_>) {
         let mut labels = self.domain_labels();
         labels.push(KeyValue::new(names::TOOL_NAME, tool.to_owned()));
+        labels.push(KeyValue::new(names::TOOL_TYPE, FUNCTION));
         labels.extend(error.map(|error| KeyValue::new(names::ERROR_TYPE, error)));
         out.record(meter::TOOL_DURATION, &labels, seconds);
     }
@@ -271,7 +272,7 @@ impl RunSpans {
         Attributes::default()
             .with(names::OPERATION, names::EXECUTE_TOOL)
             .with(names::TOOL_NAME, open.tool.to_string())
-            .with(names::TOOL_TYPE, "function")
+            .with(names::TOOL_TYPE, FUNCTION)
             .with(names::AGENT_NAME, self.spec.domain.to_string())
             .with(names::KEY, key.to_string())
             .count(names::PASS, key.pass)
@@ -371,5 +372,7 @@ fn is_failure(status: Status) -> bool {
     }
 }
 
+/// The type of each tool: this program executes it.
+const FUNCTION: &str = "function";
 /// The error of a call whose end was not seen.
 const LOST: &str = "lost";

@@ -81,7 +81,7 @@ fn of_message(message: &Message, max: usize) -> Value {
             ("assistant", parts)
         }
         Message::Tool { results } => {
-            let part = |result: &loop_llm::ToolOutput| json!({"type": "tool_call_response", "id": &*result.call, "result": cut(&result.text, max)});
+            let part = |result: &loop_llm::ToolOutput| json!({"type": "tool_call_response", "id": &*result.call, "response": cut(&result.text, max)});
             ("tool", results.iter().take(MAX_PARTS).map(part).collect())
         }
     };
@@ -134,6 +134,10 @@ mod tests {
             assert!(text.len() <= MAX_CONTENT, "{}", text.len());
             assert!(!serde_json::from_str::<Value>(&text).unwrap().as_array().unwrap().is_empty());
         }
+        // A result is under the name that the schema of the conventions requires.
+        let parts = &serde_json::from_str::<Value>(&input(&request)).unwrap()[0]["parts"];
+        assert!(parts[0]["response"].is_string() || parts[0]["content"].is_string(), "{parts}");
+        assert!(parts[0].get("result").is_none(), "{parts}");
         let reply = Reply { reasoning: Some("r".repeat(1 << 20).into()), ..Reply::text("t".repeat(1 << 20)) };
         let text = output(&reply);
         assert!(text.len() <= MAX_CONTENT && text.contains("finish_reason"), "{}", text.len());

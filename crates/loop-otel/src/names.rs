@@ -38,7 +38,7 @@ pub(crate) const EXECUTE_TOOL: &str = "execute_tool";
 pub(crate) const INVOKE_AGENT: &str = "invoke_agent";
 
 pub(crate) const CALL_DETAILS_EVENT: &str = "gen_ai.client.inference.operation.details";
-pub(crate) const CALL_EXCEPTION_EVENT: &str = "gen_ai.client.operation.exception";
+pub(crate) const CALL_EXCEPTION_EVENT: &str = "gen_ai.client.inference.exception";
 pub(crate) const EXCEPTION_MESSAGE: &str = "exception.message";
 pub(crate) const EXCEPTION_TYPE: &str = "exception.type";
 

@@ -398,7 +398,10 @@ impl RunSpans {
             ..self.span(self.place.span, submitter, name, (began, self.last))
         };
         let mut labels = self.domain_labels();
-        out.record(meter::RUN_DURATION, &labels, data::seconds(&span));
+        let mut of_run = labels.clone();
+        of_run.push(KeyValue::new(names::REQUEST_MODEL, spec.models.base.model.to_string()));
+        of_run.extend(is_error(class).then(|| KeyValue::new(names::ERROR_TYPE, reason.clone())));
+        out.record(meter::RUN_DURATION, &of_run, data::seconds(&span));
         out.record(meter::RUN_CALLS, &labels, self.model_calls.into());
         out.record(meter::RUN_TOOL_CALLS, &labels, self.tool_calls.into());
         labels.push(KeyValue::new(names::STOP_CLASS, class.name()));

@@ -163,6 +163,18 @@ async fn content_is_sent_where_it_is_asked_for_and_secrets_never() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_failed_is_a_record_under_the_name_of_the_conventions() {
+    let receiver = Receiver::accepting();
+    let (telemetry, _) = telemetry(&receiver.url, &[]);
+    let fails = r#"{"version": 1, "replies": [{"fails": "gone"}, {"text": "Done."}]}"#;
+    telemetry.listen_to(runner(fails, &Noted::default())).run(item()).await.unwrap();
+    assert!(telemetry.flush(LONG).await);
+    let names: Vec<String> = receiver.records().into_iter().map(|(name, _)| name).collect();
+    assert!(names.contains(&"gen_ai.client.inference.exception".to_owned()), "{names:?}");
+    assert_eq!(names.iter().filter(|name| name.contains("operation.exception")).count(), 0, "{names:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_part_of_the_submitters_trace_and_its_flag_decides() {
     // S4-12
     let submitter: TraceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap();
@@ -184,7 +196,7 @@ async fn a_run_is_part_of_the_submitters_trace_and_its_flag_decides() {
     assert_eq!(receiver.spans().len(), spans.len());
     assert!(noted.all().iter().all(|(_, span)| span.is_some_and(|span| !span.is_sampled())));
     let text = telemetry.prometheus(&|_| true);
-    assert!(text.contains("gen_ai_invoke_agent_duration_seconds_count{gen_ai_agent_name=\"desk\",loopgate_domain=\"desk\"} 2"), "{text}");
+    assert!(text.contains("gen_ai_invoke_agent_duration_seconds_count{gen_ai_agent_name=\"desk\",gen_ai_request_model=\"gpt-test\",loopgate_domain=\"desk\"} 2"), "{text}");
     // Without telemetry the calls are told of the submitter's span as it was given, and of nothing without one.
     let noted = Noted::default();
     runner(CALLS, &noted).run(of(submitter)).await.unwrap();

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request};
 use axum::middleware::Next;
 use axum::response::Response;
+use loop_runtime::budget::{SharedBudget, Taken};
 use tokio::time::Instant;
 
 use crate::caller::Caller;
@@ -71,7 +72,13 @@ impl Metrics {
     }
 
     /// What a caller may see of it: the figures of their domains, and those of the whole server if they see all domains.
-    pub(crate) fn text(&self, engine: &Engine, audit: &Audit, caller: &Caller) -> String {
+    pub(crate) fn text(
+        &self,
+        engine: &Engine,
+        audit: &Audit,
+        budgets: &[(Arc<str>, SharedBudget, Taken)],
+        caller: &Caller,
+    ) -> String {
         let mut text = String::new();
         let head = |text: &mut String, name: &str, kind: &str, help: &str| {
             _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
@@ -105,6 +112,22 @@ impl Metrics {
         head(&mut text, name, "counter", "Runs that have ended in this process, by domain.");
         for (domain, of) in &seen {
             _ = writeln!(text, "{name}{{domain=\"{domain}\"}} {}", of.ended);
+        }
+        let seen: Vec<_> = budgets.iter().filter(|(domain, ..)| caller.sees(domain)).collect();
+        if !seen.is_empty() {
+            let name = "loopgate_budget_limit_usd";
+            head(&mut text, name, "gauge", "What the runs of a domain may cost together, by day and month.");
+            for (domain, budget, _) in &seen {
+                let (domain, span) = (label(domain), budget.span.name());
+                _ = writeln!(text, "{name}{{domain=\"{domain}\",span=\"{span}\"}} {}", budget.limit.as_usd());
+            }
+            let name = "loopgate_budget_taken_usd";
+            head(&mut text, name, "gauge", "What is spent of a budget, and reserved for calls under way.");
+            for (domain, budget, taken) in &seen {
+                let (domain, span) = (label(domain), budget.span.name());
+                let taken = taken.total().as_usd();
+                _ = writeln!(text, "{name}{{domain=\"{domain}\",span=\"{span}\"}} {taken}");
+            }
         }
         head(&mut text, "loopgate_draining", "gauge", "1 while the server begins no more work.");
         _ = writeln!(text, "loopgate_draining {}", u8::from(load.is_draining));

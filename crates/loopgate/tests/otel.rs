@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::common::server::{LONG, Server, ask, bearer};
+use crate::common::server::{LONG, Server, ask, bearer, token};
 use crate::common::{Shell, root, ticket};
 
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -153,6 +153,137 @@ impl Drop for Prometheus {
     }
 }
 
+/// The dashboard of `docs/deploy`.
+fn dashboard() -> Value {
+    let text = std::fs::read_to_string(root().join("docs/deploy/grafana-dashboard.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The queries of its panels.
+fn queries(dashboard: &Value) -> Vec<String> {
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let of = |panel: &Value| {
+        let targets = panel["targets"].as_array().unwrap();
+        assert!(!targets.is_empty() && panel["datasource"]["uid"] == "${datasource}", "{panel}");
+        targets.iter().map(|target| target["expr"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    panels.flat_map(of).collect()
+}
+
+/// The names in a part of a query.
+fn names(part: &str) -> impl Iterator<Item = String> + '_ {
+    let words = part.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic())).map(str::to_owned)
+}
+
+/// Takes what is between `open` and `close` out of a query, and gives the rest.
+fn taken(query: &str, (open, close): (&str, char), mut take: impl FnMut(&str)) -> String {
+    let mut parts = query.split(open);
+    let mut rest = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (inner, after) =
+            part.split_once(close).unwrap_or_else(|| panic!("{open} without {close}: {query}"));
+        take(inner);
+        rest.push_str(after);
+    }
+    rest
+}
+
+/// The metrics that a query asks for, and the labels that it names.
+fn asked(query: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    let mut labels = BTreeSet::new();
+    // What is between quotation marks names nothing.
+    let rest: String = query.split('"').step_by(2).collect();
+    let rest = taken(&rest, ("[", ']'), |_| {});
+    let rest = taken(&rest, ("{", '}'), |inner| labels.extend(names(inner)));
+    let rest = taken(&rest, ("by (", ')'), |inner| labels.extend(names(inner)));
+    let functions = rest.rsplit('(').skip(1).filter_map(|before| {
+        let before = before.trim_end();
+        names(before).last().filter(|name| before.ends_with(name))
+    });
+    let functions: BTreeSet<String> = functions.collect();
+    (names(&rest).filter(|name| !functions.contains(name)).collect(), labels)
+}
+
+#[test]
+fn every_query_of_the_dashboard_asks_for_what_the_server_has() {
+    assert_eq!(
+        asked(r#"3600 * sum by (a, le) (rate(m_total{b="x{y}",c=~"$d"}[5m])) / n"#),
+        (["m_total", "n"].map(str::to_owned).into(), ["a", "le", "b", "c"].map(str::to_owned).into())
+    );
+    let shell = Shell::new();
+    let read = |name: &str| std::fs::read_to_string(root().join("examples/crm").join(name)).unwrap();
+    let offline = "provider = \"offline\"\n";
+    // One domain has a call that fails, and one a tool that fails.
+    let scripts = [
+        (
+            "priced",
+            "price = { input_usd_per_million = 0.3, output_usd_per_million = 2.5 }\n",
+            json!([{"fails": "gone"}, {"text": "Done."}]),
+        ),
+        (
+            "plain",
+            "",
+            json!([{"calls": [{"name": "search_user", "arguments": {"name": "Bob"}}]}, {"text": "Done."}]),
+        ),
+    ];
+    let mut folders = Vec::new();
+    for (name, price, replies) in scripts {
+        let toml = read("loopgate.toml").replacen("name = \"crm\"", &format!("name = \"{name}\""), 1);
+        let toml = toml.replacen("SELECT id,", "SELECT abs(-9223372036854775807 - 1) AS id,", 1);
+        let model = format!("provider = \"scripted\"\nscript = \"replies.json\"\n{price}");
+        let toml = toml.replacen(offline, &model, 1) + "\n[budget]\nday_usd = 20\nmonth_usd = 100\n";
+        let file = shell.file(&format!("{name}/loopgate.toml"), &toml);
+        shell.file(&format!("{name}/crm.sql"), &read("crm.sql"));
+        shell.file(&format!("{name}/replies.json"), &json!({"version": 1, "replies": replies}).to_string());
+        folders.push(file.parent().unwrap().display().to_string());
+    }
+    let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
+    let server = Server::start(&shell, &folders);
+    for domain in ["priced", "plain"] {
+        server.submitted(&json!({"domain": domain, "item": "Who is Bob?"}));
+    }
+    // Observers hear of the end of a run a little later.
+    let until = Instant::now() + LONG;
+    let text = loop {
+        let text = server.ask("GET /metrics", "", "").body;
+        if text.matches("loopgate_runs_stopped_total{").count() == 2 {
+            break text;
+        }
+        assert!(Instant::now() < until, "{text}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let lines = || text.lines().filter(|line| !line.starts_with('#'));
+    let metrics: BTreeSet<&str> = lines().map(|line| line.split(['{', ' ']).next().unwrap()).collect();
+    let dashboard = dashboard();
+    assert!(dashboard["schemaVersion"].as_u64().unwrap() >= 42);
+    let mut queries = queries(&dashboard);
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    let variable = variables.iter().find_map(|variable| variable["definition"].as_str()).unwrap();
+    let (metric, label) = variable.strip_prefix("label_values(").unwrap().split_once(", ").unwrap();
+    queries.push(format!("{metric}{{{}=\"\"}}", label.trim_end_matches(')')));
+    assert!(queries.len() > 20, "{queries:?}");
+    for query in &queries {
+        let (asked, labels) = asked(query);
+        assert!(!asked.is_empty(), "{query}");
+        for metric in asked {
+            assert!(metrics.contains(&*metric), "{query}: /metrics has no {metric}: {metrics:#?}");
+            // Each label is one of that metric, apart from the operator's own of the scrape.
+            let has = |label: &String| {
+                lines().any(|line| line.starts_with(&metric) && line.contains(&format!("{label}=\"")))
+            };
+            assert!(labels.iter().all(has), "{query}: {metric} lacks one of {labels:?}\n{text}");
+        }
+    }
+    // A budget belongs to its domain: a caller of another one does not see it.
+    let file = shell.state.path().join("tokens.toml");
+    let other = token(&shell, &file, "other", &["--role", "read", "--domain", "plain"]);
+    let text = server.send("GET /metrics", &bearer(&other), "").body;
+    assert!(text.contains("loopgate_budget_limit_usd{domain=\"plain\",span=\"month\"} 100\n"), "{text}");
+    assert!(!text.contains("domain=\"priced\""), "{text}");
+    assert_eq!(server.end().0, 0);
+}
+
 #[test]
 #[ignore = "needs Prometheus: cargo xtask servers otel"]
 fn prometheus_scrapes_the_server() {
@@ -180,6 +311,18 @@ fn prometheus_scrapes_the_server() {
     let said =
         String::from_utf8_lossy(&checked.stderr).into_owned() + &String::from_utf8_lossy(&checked.stdout);
     assert!(checked.status.success(), "{said}");
+    // The queries of the dashboard, with its variables filled in.
+    let rule = |(n, query): (usize, String)| {
+        let query = query.replace("$__rate_interval", "5m").replace("$domain", ".*");
+        json!({"record": format!("panel:{n}"), "expr": query})
+    };
+    let rules: Vec<Value> = queries(&dashboard()).into_iter().enumerate().map(rule).collect();
+    let rules =
+        shell.file("rules.yml", &json!({"groups": [{"name": "dashboard", "rules": rules}]}).to_string());
+    let checked =
+        Command::new(program.with_file_name("promtool")).args(["check", "rules"]).arg(rules).output();
+    let checked = checked.unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config = format!(
         "global:\n  scrape_interval: 1s\nscrape_configs:\n  - job_name: loopgate\n    authorization:\n      credentials: {}\n    static_configs:\n      - targets: ['{}']\n",

@@ -41,7 +41,7 @@ use async_trait::async_trait;
 use loop_core::types::RunId;
 use loop_domain::Domain;
 use loop_runtime::Runner;
-use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger};
+use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger, Taken};
 use loop_runtime::journal::StoredJournal;
 use loop_runtime::journal::queue::{QueueBounds, QueueLock};
 use tokio::sync::{Notify, Semaphore};
@@ -283,6 +283,17 @@ impl Engine {
             }
         }
         EngineLoad { domains, is_draining: self.inner.draining.is_cancelled() }
+    }
+
+    /// The budgets of the domains, and what is taken of each now. One whose figures cannot be read is left out.
+    pub(crate) async fn budgets(&self) -> Vec<(Arc<str>, SharedBudget, Taken)> {
+        let mut all = Vec::new();
+        for (name, domain) in &self.inner.domains {
+            let Some(budgets) = domain.runner.shared_budgets() else { continue };
+            let taken = budgets.taken().await.unwrap_or_default();
+            all.extend(taken.into_iter().map(|(budget, taken)| (Arc::clone(name), budget, taken)));
+        }
+        all
     }
 
     /// Begins no more work and accepts none, and waits until the runs under way have ended or wait for a person, at most for

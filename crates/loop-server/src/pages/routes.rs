@@ -29,8 +29,9 @@ use known::KnownRuns;
 use super::run::title_of;
 use super::{ComparePage, Notice, OneRunPage, OneRunView, PagePlace, SCRIPT, STYLE, compare, shell};
 use crate::caller::{Caller, Role};
+use crate::clock::unix_ms;
 use crate::doors::{Audit, Identity};
-use crate::engine::Engine;
+use crate::engine::{Engine, RunPhase};
 use crate::problem::HttpProblem;
 
 /// Finds the templates of a recorded run whose prompts are not the built-in ones.
@@ -195,6 +196,8 @@ impl Pages {
             }
             read => read?,
         };
+        let live = self.source.engine.as_ref().and_then(|engine| engine.live(&id));
+        let now = live.filter(|live| live.phase() == RunPhase::Running).map(|_| unix_ms());
         let mut acts = self.acts((caller, identity), (&id, &recorded), at).await;
         let title = recorded.entries.iter().find_map(|entry| match &entry.event.kind {
             EventKind::Started(started) => Some(title_of(&started.item)),
@@ -207,8 +210,14 @@ impl Pages {
             let rest = format!("GET /v1/runs/{id}/events has all of it");
             let stream = format!("/v1/runs/{}/events", super::encoded(id.as_str()));
             let events = if pages.source.engine.is_some() { stream.as_str() } else { "" };
-            let view =
-                OneRunView { events, at, place: PagePlace::Server, prompts: prompts.as_deref(), rest: &rest };
+            let view = OneRunView {
+                events,
+                now,
+                at,
+                place: PagePlace::Server,
+                prompts: prompts.as_deref(),
+                rest: &rest,
+            };
             OneRunPage::of(&id, &recorded, view).map(|page| {
                 (acts.waits, acts.has_ended) = (acts.waits || page.waits(), page.has_ended());
                 let parts = [act::noticed(notice.as_ref()), acts.waits(), acts.html(), page.content()];

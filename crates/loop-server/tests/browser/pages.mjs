@@ -155,6 +155,17 @@ for (const name of ["document", "priced", "waiting", "stated"]) {
   await reader.goto(pages.document);
   check("the document is read without scripts", (await reads(reader, "#document", "[E1]")).includes("[E1]"));
   check("what needs a script is not there without one", !(await reader.isVisible("#at")));
+  const order = await reader.$$eval(".part", (all) => all.map((it) => it.id).join());
+  check("the document is first, then what is contradicted, why, money, actions and the timeline",
+    order.startsWith("document,values,gate,money,actions,timeline,"), order);
+  const top = await reader.$eval("#document h2", (it) => it.getBoundingClientRect().top);
+  check("the document begins in the first window", top < 500, top);
+  await reader.click("#document .toc a[href='#s-next_steps']");
+  const led = await reader.$eval("#s-next_steps", (it) => ({ top: it.getBoundingClientRect().top, at: location.hash }));
+  check("the table of contents leads to a section without scripts", led.at === "#s-next_steps" && led.top >= 0 && led.top < 900, JSON.stringify(led));
+  check("the timeline is folded by pass", (await reader.locator("#timeline details.pass:not([open])").count()) > 0 && !(await reader.isVisible("#timeline table")));
+  await reader.click("#timeline details.pass summary");
+  check("a pass opens without scripts", await reader.isVisible("#timeline table"));
   await plain.close();
 }
 
@@ -170,7 +181,7 @@ for (const name of ["document", "priced", "waiting", "stated"]) {
   check("an id that only the item has is found there", found.some((it) => it.startsWith("T-1042 (found: not in the cited evidence, the work item)")), found.join());
   check("what nothing has has the mark", ["$420", "64 GB"].every((it) => contradicted.some((has) => has.startsWith(`${it}[?] (contradicted: `))), contradicted.join());
   const counts = [`${found.length} found`, `${contradicted.length} contradicted`, `${unchecked.length} not checked`];
-  const totals = await reads(page, "#document p.claims:not([hidden])", ...counts);
+  const totals = await reads(page, "#values p.claims:not([hidden])", ...counts);
   check("the totals are those of the marks", counts.every((it) => totals.includes(it)), totals);
   await page.$eval("#document", (it) => it.scrollIntoView());
   await pictured(page, "run-values");
@@ -187,8 +198,7 @@ for (const name of ["document", "priced", "waiting", "stated"]) {
   const isLed = (it) => it && it.text.includes("3.1") && it.seen && it.open && it.colour !== "rgba(0, 0, 0, 0)";
   const place = await until(find, isLed);
   check("a value leads to its place, which is seen and highlighted", isLed(place), JSON.stringify(place));
-  await page.click("#document details summary");
-  const listed = await reads(page, "#document details", "$420", "64 GB");
+  const listed = await reads(page, "#values .against", "$420", "64 GB");
   check("the values against the evidence are listed", ["$420", "64 GB"].every((it) => listed.includes(it)), listed);
   await page.focus("#at");
   await page.keyboard.press("Home");

@@ -1,7 +1,8 @@
 // A server with its engine behind its doors, as people use it: submit over the API, watch the run, approve on the page, see
 // it end, slide through time, compare, log out. `cargo xtask browser` runs it after pages.mjs.
 
-import { cpSync, readFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { join } from "node:path";
 import { browser, check, finish, leads, loopgate, opened, painted, passes, pictured, root, started, state, until } from "./harness.mjs";
 
@@ -14,8 +15,22 @@ const token = (name, ...roles) =>
 const program = token("program", "submit", "read");
 const reader = token("reader", "read");
 
+// A model that writes a piece of its reply whenever the test lets it.
+const calls = [];
+const model = createServer((request, response) => {
+  request.resume();
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  const send = (choice) => response.write(`data: ${JSON.stringify({ id: "m", object: "chat.completion.chunk", created: 1, model: "m", choices: [{ index: 0, finish_reason: null, delta: {}, ...choice }] })}\n\n`);
+  calls.push({ writes: (content) => send({ delta: { content } }), ends: () => { send({ finish_reason: "stop" }); response.end("data: [DONE]\n\n"); } });
+});
+await new Promise((done) => model.listen(0, "127.0.0.1", done));
+const slow = join(state, "slow");
+mkdirSync(slow);
+writeFileSync(join(slow, "loopgate.toml"), `version = 1\nname = "slow"\ngoal = "Answer."\n[protocol]\ntype = "conversation"\n[limits]\ncost_usd = "none"\n
+[models.base]\nprovider = "compatible"\nmodel = "m"\nbase_url = "http://127.0.0.1:${model.address().port}/v1"\n`);
+
 const opens = join(state, "login");
-const serving = await started(["serve", domain, "--listen", "127.0.0.1:0", "--tokens", tokens, "--login-file", opens], /open: +in /);
+const serving = await started(["serve", domain, slow, "--listen", "127.0.0.1:0", "--tokens", tokens, "--login-file", opens], /open: +in /);
 const login = readFileSync(opens, "utf8").trim();
 const origin = new URL(login).origin;
 
@@ -24,9 +39,9 @@ const asked = async (path, { bearer = program, ...init } = {}) => {
   return { status: response.status, body: await response.json() };
 };
 // Two submissions of the same item: one is approved, one is denied, so that there is something to compare.
-const submitted = async (key, item) => {
+const submitted = async (key, item, domain = "crm") => {
   const headers = { "content-type": "application/json", "idempotency-key": key, prefer: "wait=30" };
-  const { status, body } = await asked("/v1/runs", { method: "POST", headers, body: JSON.stringify({ item }) });
+  const { status, body } = await asked("/v1/runs", { method: "POST", headers, body: JSON.stringify({ item, domain }) });
   check(`the submission ${key} is accepted`, [200, 201, 202].includes(status), `${status} ${JSON.stringify(body)}`);
   return reached(body.run, ["waiting", "ended"]);
 };
@@ -239,6 +254,42 @@ await owner.goto(`${origin}/runs/${third.run}`);
 await owner.locator("#gate .self").click();
 check("a heading copies its link", (await until(() => owner.evaluate(() => navigator.clipboard.readText()), (it) => it !== "")) === `${origin}/runs/${third.run}#gate`);
 check("no page of a role had an error", owner.troubles.length + looks.troubles.length === 0, [...owner.troubles, ...looks.troubles].join("; "));
+// ---- the words of a model while it writes them, and the clock ----
+
+{
+  const headers = { "content-type": "application/json" };
+  const { body } = await asked("/v1/runs", { method: "POST", headers, body: JSON.stringify({ item: "Tell me.", domain: "slow" }) });
+  const call = await until(async () => calls[0], (it) => it !== undefined);
+  const writing = await opened(session);
+  await writing.goto(`${origin}/runs/${body.run}`);
+  const time = async () => Number.parseFloat(await writing.innerText("#time"));
+  const then = await time();
+  const later = await until(time, (it) => it >= then + 2);
+  check("the clock of a run under way runs", later >= then + 2, `${then} ${later}`);
+  check("nothing is shown before there are words", !(await writing.isVisible("#live")));
+  // The page reads the events when its clock runs; what was written before is not sent again.
+  const live = () => writing.evaluate(() => document.querySelector("#live pre")?.textContent);
+  call.writes("It is <b>slow</b>");
+  const first = await until(live, (it) => it === "It is <b>slow</b>");
+  check("words are shown as they come, and are text", first === "It is <b>slow</b>", first);
+  call.writes(" and \u202e written.");
+  const all = await until(live, (it) => it.endsWith("written."));
+  check("what is not seen is spelt", all === "It is <b>slow</b> and [U+202E] written.", all);
+  const log = await writing.$eval("#live pre", (it) => [it.getAttribute("role"), it.getAttribute("aria-live"), getComputedStyle(it).direction].join());
+  check("they are read out politely", log === "log,polite,ltr", log);
+  // axe judges the page with the words on it.
+  await writing.evaluate(() => { window.isTheSamePage = true; });
+  await passes("server run that writes", writing.url(), { windows, storageState });
+  call.ends();
+  await writing.waitForFunction(() => document.getElementById("run").hasAttribute("data-ended"));
+  const after = await writing.evaluate(() => ({ same: window.isTheSamePage, live: document.getElementById("live"), text: document.querySelector("#document .document").textContent }));
+  check("the document takes their place", after.same && after.live === null && after.text.includes("and [U+202E] written."), JSON.stringify(after));
+  const stopped = await writing.innerText("#time");
+  await new Promise((done) => setTimeout(done, 2_500));
+  check("the clock stops with the run", (await writing.innerText("#time")) === stopped, stopped);
+  check("a page that follows a reply has no error", writing.troubles.length === 0, writing.troubles.join("; "));
+  await writing.close();
+}
 
 // ---- out ----
 
@@ -252,4 +303,5 @@ check("in each window", await approver.isVisible("#token"));
 const audit = loopgate(["serve", "audit"]).stdout;
 check("the audit log has the decisions and the logins", ["approve", "deny", "instruct", "stop", "fork", "login", "logout"].every((it) => audit.includes(it)), audit);
 await serving.end();
+model.close();
 await finish();

@@ -134,6 +134,21 @@ pub(super) fn conversation() -> World {
     world.wait(2).all_finished().autopilot(&loop_testkit::text("It is **done**."))
 }
 
+/// A run whose second pass makes its document long.
+pub(super) fn chaptered() -> World {
+    let first =
+        draft("low").section("Situation", "a").section("Findings", "b").asks("fetch_device", target("L-1"));
+    let second = bare_draft("high").section("Cause", "c").section("Next Steps", "d");
+    let world = desk().start_as("run-9").wait(5).started().wait(300).answered(&first);
+    world.wait(20).finished("1/action-0", found("thing")).autopilot(&second)
+}
+
+/// A conversation with a long answer.
+pub(super) fn explaining() -> World {
+    let answer = "Begin.\n\n# One\n\na\n\n## Two\n\n```\n# no heading\n```\n\n# Three\n\nb\n\n# Four\n\nc";
+    loop_testkit::conversation().start_as("run-10").wait(2).started().autopilot(&loop_testkit::text(answer))
+}
+
 /// A run of this many passes, each with one read and a changed section.
 pub(super) fn long(passes: u32) -> World {
     let setup = Setup::document("long")
@@ -172,5 +187,7 @@ pub(super) fn all() -> Vec<(&'static str, World)> {
         ("begun", begun()),
         ("conversation", conversation()),
         ("long", long(6)),
+        ("chaptered", chaptered()),
+        ("explaining", explaining()),
     ]
 }

@@ -98,6 +98,12 @@
       if (it.dataset.from !== undefined && !isShown(it, at)) go(Number(it.dataset.from));
       if (it.tagName === "DETAILS") it.open = true;
     }
+    // What was opened, and the parts on the way that had no size yet, move the place after the browser went to it.
+    const settle = (frames) => requestAnimationFrame(() => {
+      element.scrollIntoView({ block: "nearest" });
+      if (frames > 1) settle(frames - 1);
+    });
+    settle(3);
   };
   window.addEventListener("hashchange", () => open(location.hash.slice(1)));
   run.addEventListener("submit", (event) => {
@@ -120,6 +126,9 @@
     if (!fresh) return false;
     const follows = at === last;
     const before = { at, names: opened(), focus: document.activeElement?.id, y: scrollY };
+    // What is being written stays while it is written.
+    const written = document.getElementById("live");
+    if (written) fresh.querySelector("#live")?.replaceWith(written);
     run.replaceChildren(...fresh.children);
     for (const name of ["data-last", "data-ended"]) {
       if (fresh.hasAttribute(name)) run.setAttribute(name, fresh.getAttribute(name));
@@ -127,12 +136,68 @@
     read();
     at = last;
     prepare();
+    wind();
     for (const it of run.querySelectorAll("details")) if (before.names.has(nameOf(it))) it.open = true;
     if (!follows) show(before.at);
     document.dispatchEvent(new CustomEvent("renewed", { detail: page }));
     if (before.focus) document.getElementById(before.focus)?.focus({ preventScroll: true });
     scrollTo(scrollX, before.y);
     return true;
+  };
+
+  // ---- the words of a reply while a model writes them ----
+
+  // What is not seen is spelt, as on the rest of the page. Joiners stay: scripts and emoji need them.
+  const UNSEEN = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Co}\p{Cs}\u2028\u2029\ufe00-\ufe0d\u{e0100}-\u{e01ef}]/gu;
+  const spelt = (text) =>
+    text.replace(UNSEEN, (it) => `[U+${it.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
+  // Characters that are shown at most, and milliseconds between two additions: one by one, words would be read out one by one.
+  const MAX_WORDS = 200000;
+  const PACE = 400;
+
+  const words = { call: "", due: "", count: 0, timer: 0, isOver: false };
+  const clear = () => {
+    clearTimeout(words.timer);
+    Object.assign(words, { call: "", due: "", count: 0, timer: 0, isOver: false });
+    const live = document.getElementById("live");
+    if (!live) return;
+    live.hidden = true;
+    live.lastElementChild.textContent = "";
+  };
+  const write = () => {
+    words.timer = 0;
+    const live = document.getElementById("live");
+    if (!live) return;
+    live.hidden = false;
+    live.lastElementChild.append(words.due);
+    words.due = "";
+  };
+  const received = (call, text) => {
+    if (call !== words.call) { clear(); words.call = call; }
+    if (!call || words.count > MAX_WORDS) return;
+    words.count += text.length;
+    words.due += words.count > MAX_WORDS ? " …" : spelt(text);
+    words.timer ||= setTimeout(write, PACE);
+  };
+
+  // ---- the clock of a run under way ----
+
+  const inWords = (ms) => {
+    const s = Math.floor(ms / 1000);
+    if (s < 60) return `${s} s`;
+    return s < 3600 ? `${Math.floor(s / 60)} min ${s % 60} s` : `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
+  };
+  // When the clock began, on that of the browser.
+  let clock;
+  const wind = () => {
+    const shown = document.getElementById("time");
+    clock = shown.dataset.clock === undefined ? undefined : performance.now() - Number(shown.dataset.clock);
+    if (clock !== undefined) shown.lastElementChild.dataset.then = shown.lastElementChild.textContent;
+  };
+  const tick = () => {
+    if (clock === undefined) return;
+    const newest = document.getElementById("time").lastElementChild;
+    newest.textContent = at === last ? inWords(performance.now() - clock) : newest.dataset.then;
   };
 
   const follow = () => {
@@ -147,6 +212,7 @@
       due = false;
       await renew().catch(() => false);
       busy = false;
+      if (words.isOver) clear();
       if (run.hasAttribute("data-ended")) source?.close();
       else if (due) refresh();
     };
@@ -157,6 +223,15 @@
       timer = setTimeout(refresh, 150);
     };
     for (const name of EVENTS) source?.addEventListener(name, soon);
+    source?.addEventListener("text", (event) => {
+      const { call, attempt, text } = JSON.parse(event.data);
+      // What else models are asked is not for the document.
+      if (/\/(main|repair|final)/.test(call)) received(`${call} ${attempt}`, text);
+    });
+    source?.addEventListener("lost", () => received(words.call, " … "));
+    // The page with the document of the pass takes the place of its words.
+    for (const name of ["model_replied", "model_failed"]) source?.addEventListener(name, () => { words.isOver = true; });
+    setInterval(tick, 1000);
     // A server without this stream is asked now and then.
     const ask = async () => {
       if (document.visibilityState === "visible") await refresh();
@@ -169,6 +244,7 @@
   at = Number(slider().value);
   prepare();
   show(at);
+  wind();
   if (location.hash) open(location.hash.slice(1));
   follow();
 })();

@@ -90,8 +90,14 @@ impl Calls {
             (nothing(shown, self.lines.iter().map(|line| line.began.at).min(), "Nothing was called."))
             @for (pass, lines) in &passes {
                 @let from = lines.iter().map(|line| line.began.at).min().unwrap_or(0);
-                div.pass data-from=(from) hidden[shown.is_before(from)] {
-                    h3 { @if *pass == 0 { "Before the first pass" } @else { "Pass " (pass) } }
+                @let began = lines.iter().map(|line| line.began.ms).min().unwrap_or_default();
+                @let failed = lines.iter().filter_map(|line| line.end.as_ref()).filter(|end| !end.is_good).map(|end| end.point.at).min();
+                details.pass data-from=(from) hidden[shown.is_before(from)] {
+                    summary {
+                        b { @if *pass == 0 { "Before the first pass" } @else { "Pass " (pass) } }
+                        " " span.quiet { "from " (began.in_seconds()) " s" }
+                        @if let Some(at) = failed { span data-from=(at) hidden[shown.is_before(at)] { " " span.pill.bad { "a call failed" } } }
+                    }
                     table.calls {
                         caption { "Calls" }
                         (heads(&["call", "began", "took", "result", "on the axis of time"]))

@@ -16,7 +16,7 @@ use loop_eval::page::{Cites, markdown_html, marked_html};
 use maud::{Markup, PreEscaped, html};
 
 use super::evidence::EvidencePart;
-use super::shown::Shown;
+use super::shown::{Shown, nothing};
 use crate::pages::span::{Changing, EventSpan};
 use crate::pages::text::{counted, t};
 
@@ -242,7 +242,7 @@ impl ClaimPart {
 
     /// How many values there are of each state, and those that are not copied from the cited evidence.
     pub(super) fn html(&self, shown: &Shown, evidence: &EvidencePart) -> Markup {
-        let rows: Vec<(&VersionClaims, &ClaimHistory, EventSpan, &ClaimLook)> = self
+        let (against, rows): (Vec<ClaimRow<'_>>, Vec<ClaimRow<'_>>) = self
             .versions
             .iter()
             .flat_map(|version| version.claims.iter().map(move |claim| (version, claim)))
@@ -251,43 +251,58 @@ impl ClaimPart {
             })
             .filter(|(.., look)| !look.is_plain())
             .map(|(version, claim, span, look)| (version, claim, version.within(*span), look))
-            .collect();
+            .partition(|(.., look)| look.state == Grounding::Contradicted);
+        let led = |claim: &ClaimHistory, look: &ClaimLook| {
+            let place = look.evidence.and_then(|id| evidence.place(id, claim.number));
+            html! {
+                @match place {
+                    Some(place) => { a href={ "#" (place) } { (t(&look.words())) } }
+                    None => { (t(&look.words())) }
+                }
+            }
+        };
+        let stated = self.totals.iter().find(|(_, totals)| *totals != ClaimTotals::default());
         let first = rows.iter().map(|(_, _, span, _)| span.from).min();
         html! {
+            (nothing(shown, stated.map(|(span, _)| span.from), "The text states no value that is checked."))
             @for (span, totals) in self.totals.iter() {
                 @if *totals != ClaimTotals::default() {
                     p.claims data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
                         "Values: " span.v.v-found { (totals.found) } " found, "
                         span.v.v-contradicted { (totals.contradicted) } " contradicted, "
-                        span.v.v-not_checked { (totals.not_checked) } " not checked"
+                        span.v.v-not_checked { (totals.not_checked) } " not checked."
+                        @if totals.contradicted == 0 { " The evidence contradicts none of them." }
                     }
                 }
             }
+            @if !against.is_empty() {
+                ul.against {
+                    @for (version, claim, span, look) in against.iter().take(MAX_LISTED) {
+                        li data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
+                            strong { (t(&claim.value)) " [?]" } " in " (t(&version.heading)) " — " (led(claim, look))
+                        }
+                    }
+                }
+                (left_out(against.len()))
+            }
             @if let Some(from) = first {
                 details.more data-from=(from) hidden[shown.is_before(from)] {
-                    summary { "Values that are not copied from the cited evidence" }
+                    summary { "Other values that are not copied from the cited evidence" }
                     div.wide tabindex="0" role="region" aria-label="Values" {
                         table.stack {
                             thead { tr { th scope="col" { "value" } th scope="col" { "section" } th scope="col" { "what was found out" } } }
                             tbody {
                                 @for (version, claim, span, look) in rows.iter().take(MAX_LISTED) {
                                     tr data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
-                                        th scope="row" { (t(&claim.value)) @if look.state == Grounding::Contradicted { " [?]" } }
+                                        th scope="row" { (t(&claim.value)) }
                                         td data-label="section" { (t(&version.heading)) }
-                                        td {
-                                            @match look.evidence.and_then(|id| evidence.place(id, claim.number)) {
-                                                Some(place) => { a href={ "#" (place) } { (t(&look.words())) } }
-                                                None => { (t(&look.words())) }
-                                            }
-                                        }
+                                        td { (led(claim, look)) }
                                     }
                                 }
                             }
                         }
                     }
-                    @if rows.len() > MAX_LISTED {
-                        p.rest { "… " (counted((rows.len() - MAX_LISTED) as u64, "more line is", "more lines are")) " left out here. The text has all marks." }
-                    }
+                    (left_out(rows.len()))
                 }
             }
             @if let Some(from) = self.versions.iter().filter_map(|version| version.unknown).min() {
@@ -295,6 +310,18 @@ impl ClaimPart {
                     "There are too many values: from event " (from) " on it is not shown what was found out about some of them."
                 }
             }
+        }
+    }
+}
+
+/// A value of a version, with what was found out about it at these events.
+type ClaimRow<'a> = (&'a VersionClaims, &'a ClaimHistory, EventSpan, &'a ClaimLook);
+
+/// How many of so many lines are not in a list.
+fn left_out(lines: usize) -> Markup {
+    html! {
+        @if lines > MAX_LISTED {
+            p.rest { "… " (counted((lines - MAX_LISTED) as u64, "more line is", "more lines are")) " left out here. The text has all marks." }
         }
     }
 }

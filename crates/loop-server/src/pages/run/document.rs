@@ -14,7 +14,7 @@ use super::Seen;
 use super::claims::ClaimPart;
 use super::evidence::EvidencePart;
 use super::shown::{Shown, nothing};
-use crate::pages::span::Changing;
+use crate::pages::span::{Changing, EventSpan};
 use crate::pages::text::{CutText, TextBudget, cut, rest, t};
 
 /// Bytes of all sections in all their versions that a page shows.
@@ -24,6 +24,9 @@ const MAX_BYTES: usize = 256 * 1024;
 /// Bytes of a section up to which its versions are compared line by line, and lines of the difference.
 const MAX_COMPARED: usize = 256 * 1024;
 const MAX_DIFF_LINES: usize = 200;
+/// Headings from which on a text has a table of contents, and how many are in it.
+const MIN_CONTENTS: i64 = 4;
+const MAX_CONTENTS: usize = 200;
 
 #[derive(Debug)]
 pub(super) struct DocumentPart {
@@ -215,9 +218,12 @@ impl DocumentPart {
                     }
                 }
             }
+            (self.contents(shown))
             @if let Some((from, answer)) = &self.answer {
                 div.document data-from=(from) hidden[shown.is_before(*from)] {
-                    (PreEscaped(markdown_html(&answer.text, &cites)))
+                    @for (n, (_, part)) in chapters(&answer.text).iter().enumerate() {
+                        div id={ "c-" (n) } { (PreEscaped(markdown_html(part, &cites))) }
+                    }
                 }
                 (rest(answer, &shown.rest))
             }
@@ -233,10 +239,83 @@ impl DocumentPart {
                     }
                 }
             }
-            (self.claims.html(shown, evidence))
-            @for section in &self.sections { (section.html(shown, &cites, (&self.claims, evidence))) }
+            @for (n, section) in self.sections.iter().enumerate() {
+                div id=(place_of(n, &section.id)) { (section.html(shown, &cites, (&self.claims, evidence))) }
+            }
         }
     }
+
+    /// The table of contents, at the events at which the text is long.
+    fn contents(&self, shown: &Shown) -> Markup {
+        let chapters = self.answer.as_ref().map(|(from, answer)| (*from, chapters(&answer.text)));
+        let mut lines: Vec<(String, &str, EventSpan)> = Vec::new();
+        for (n, section) in self.sections.iter().enumerate() {
+            let span = section.versions.first().zip(section.versions.iter().last());
+            let Some((from, (last, _))) = span.filter(|_| &*section.id != loop_core::reply::PREAMBLE) else {
+                continue;
+            };
+            lines.push((place_of(n, &section.id), &section.heading, EventSpan { from, until: last.until }));
+        }
+        if let Some((from, chapters)) = &chapters {
+            let titled = chapters.iter().enumerate().filter(|(_, (title, _))| !title.is_empty());
+            lines.extend(titled.map(|(n, (title, _))| (format!("c-{n}"), *title, EventSpan::since(*from))));
+        }
+        let mut steps: BTreeMap<u64, i64> = BTreeMap::new();
+        for (.., span) in &lines {
+            *steps.entry(span.from).or_default() += 1;
+            span.until.into_iter().for_each(|until| *steps.entry(until).or_default() -= 1);
+        }
+        let (mut count, mut is_long) = (0, Changing::default());
+        for (at, step) in steps {
+            count += step;
+            is_long.set(at, count >= MIN_CONTENTS);
+        }
+        html! {
+            @for (span, _) in is_long.iter().filter(|(_, is_long)| *is_long) {
+                nav.toc aria-label="Contents" data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
+                    ol {
+                        @for (place, heading, span) in lines.iter().take(MAX_CONTENTS) {
+                            li data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
+                                a href={ "#" (place) } { (t(heading)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The name of a section's place on the page: its id, so that a link to it stays right while the document grows.
+fn place_of(n: usize, id: &str) -> String {
+    let is_plain = id.len() <= 80 && id.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_".contains(&c));
+    if is_plain { format!("s-{id}") } else { format!("c-{n}") }
+}
+
+/// A text by its headings: each part with its heading, which is empty for what is before the first one.
+fn chapters(text: &str) -> Vec<(&str, &str)> {
+    let (mut parts, mut from, mut at) = (vec![("", text)], 0, 0);
+    let mut code = None;
+    for line in text.split_inclusive('\n') {
+        let trimmed = line.trim();
+        let fence = ["```", "~~~"].into_iter().find(|fence| trimmed.starts_with(fence));
+        code = match code {
+            None => fence,
+            Some(open) => Some(open).filter(|_| fence != code),
+        };
+        let title = trimmed.trim_start_matches('#');
+        let level = trimmed.len() - title.len();
+        if code.is_none() && (1..=6).contains(&level) && title.starts_with(' ') {
+            if let Some(last) = parts.last_mut() {
+                last.1 = text.get(from..at).unwrap_or_default();
+            }
+            parts.push((title.trim(), text.get(at..).unwrap_or_default()));
+            from = at;
+        }
+        at += line.len();
+    }
+    parts.retain(|(_, part)| !part.trim().is_empty());
+    parts
 }
 
 /// Whether a section cites something, and all of it was returned by tools that return untrusted text, or is an untrusted

@@ -128,13 +128,16 @@ impl GatePart {
     pub(super) fn html(&self, shown: &Shown) -> Markup {
         html! {
             (nothing(shown, self.decisions.first().map(|line| line.at), "The gate has decided nothing yet."))
-            @for line in &self.decisions { (line.html(shown)) }
+            // The newest is first, for it says why the run is where it is.
+            @let (last, before) = self.decisions.split_last().unzip();
+            @if let Some(line) = last { (line.html(shown)) }
             @if let Some((at, continuation)) = &self.continuation {
                 div.decision data-from=(at) hidden[shown.is_before(*at)] {
                     h3 { "What would have continued it" }
                     (continued(continuation))
                 }
             }
+            @for line in before.into_iter().flatten().rev() { (line.html(shown)) }
         }
     }
 }

@@ -12,7 +12,7 @@ use super::Seen;
 use super::shown::Shown;
 use crate::pages::runs::encoded;
 use crate::pages::span::Changing;
-use crate::pages::text::{CutText, TextBudget, counted, duration, grouped, rest, t, time};
+use crate::pages::text::{CutText, TextBudget, counted, duration, grouped, t, time};
 
 /// Bytes of a work item that are shown.
 const MAX_ITEM_BYTES: usize = 64 * 1024;
@@ -36,6 +36,8 @@ pub(super) struct Head {
     warnings: Changing<Vec<String>>,
     has_ended: bool,
     waits: bool,
+    /// Milliseconds that a run under way has taken when the page is made. `None`: no clock runs.
+    clock: Option<u64>,
 }
 
 /// What a run is at an event, in a word, a class of the style and a sentence.
@@ -132,6 +134,7 @@ impl Head {
             warnings: Changing::default(),
             has_ended: false,
             waits: false,
+            clock: None,
         }
     }
 
@@ -153,9 +156,14 @@ impl Head {
         }
     }
 
-    pub(super) fn end(&mut self, run: &Run) {
+    /// `now`: the wall time, where a driver is at work.
+    pub(super) fn end(&mut self, recorded: &Recorded, run: &Run, now: Option<u64>) {
         self.has_ended = run.is_done();
         self.waits = !run.requested().is_empty();
+        let last = recorded.entries.last().map(|entry| run.started().unix_ms_at(entry.event.at));
+        let since = now.zip(last).map(|(now, last)| now.saturating_sub(last));
+        let is_at_work = !self.has_ended && run.requested().is_empty();
+        self.clock = since.filter(|_| is_at_work).map(|since| run.elapsed_ms().saturating_add(since));
     }
 
     pub(super) fn waits(&self) -> bool {
@@ -179,7 +187,9 @@ impl Head {
         &self.item_text
     }
 
+    /// What the run is, and how it is at the event in one line.
     pub(super) fn html(&self, shown: &Shown) -> Markup {
+        let [.., (_, cost), (_, took)] = &self.figures;
         html! {
             h1 { (t(&self.title())) }
             p.lead {
@@ -198,39 +208,57 @@ impl Head {
             @if let Some(why) = &self.unverified {
                 p.notice.bad { "This run can be read and cannot be resumed: " (t(why)) }
             }
-            div.status {
+            p.status {
                 @for (span, Status { word, look, sentence }) in self.status.iter() {
-                    p data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
+                    span data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
                         strong.pill.(look) { (t(word)) } " " (t(sentence))
                     }
                 }
+                " · cost " (values(cost, shown)) " · "
+                span #time role="timer" data-clock=[self.clock] { (values(took, shown)) }
             }
+        }
+    }
+
+    /// How much it has done.
+    pub(super) fn counts(&self, shown: &Shown) -> Markup {
+        let [counts @ .., _, _] = &self.figures;
+        html! {
             dl.figures {
-                @for (name, figure) in &self.figures {
-                    div {
-                        dt { (name) }
-                        dd {
-                            @for (span, value) in figure.iter() {
-                                span data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] { (t(value)) }
-                            }
-                        }
-                    }
-                }
+                @for (name, count) in counts { div { dt { (name) } dd { (values(count, shown)) } } }
             }
+        }
+    }
+
+    pub(super) fn warnings(&self, shown: &Shown) -> Markup {
+        html! {
             @for (span, warnings) in self.warnings.iter().filter(|(_, warnings)| !warnings.is_empty()) {
                 div.notice.caution data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
                     p { strong { (counted(warnings.len() as u64, "warning", "warnings")) } }
                     ul { @for warning in warnings { li { (t(warning)) } } }
                 }
             }
-            details.more #item {
-                summary { "Work item" @if !self.origin.is_empty() { " and origin" } }
-                pre tabindex="0" { (t(&self.item_text.text)) }
-                (rest(&self.item_text, &shown.rest))
-                @if !self.origin.is_empty() {
+        }
+    }
+
+    /// Where it comes from.
+    pub(super) fn origin(&self) -> Markup {
+        html! {
+            @if !self.origin.is_empty() {
+                details.more #origin {
+                    summary { "Where the run comes from" }
                     ul { @for line in &self.origin { li { (t(line)) } } }
                 }
             }
+        }
+    }
+}
+
+/// A figure at each event.
+fn values(figure: &Changing<String>, shown: &Shown) -> Markup {
+    html! {
+        @for (span, value) in figure.iter() {
+            span data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] { (t(value)) }
         }
     }
 }

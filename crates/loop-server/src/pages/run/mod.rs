@@ -47,6 +47,8 @@ pub struct OneRunView<'a> {
     pub place: PagePlace,
     /// The templates that the run was begun with. `None`, or others: the prompts are not shown.
     pub prompts: Option<&'a Prompts>,
+    /// The wall time in milliseconds since 1970, where a driver is at work on the run, so that its clock runs. `None`: it does not.
+    pub now: Option<u64>,
     /// Where the events of the run are streamed, so that the page follows it. Empty: nowhere.
     pub events: &'a str,
     /// How the whole of a cut text is had, for example `loopgate show RUN --json`. Empty: by that.
@@ -144,7 +146,7 @@ impl OneRunPage {
     }
 
     fn end(&mut self, id: &RunId, recorded: &Recorded, run: &Run, view: OneRunView<'_>) {
-        self.head.end(run);
+        self.head.end(recorded, run, view.now);
         self.calls.end(run);
         self.document.end(run, self.evidence.since());
         self.gate.end(id, recorded, run);
@@ -177,13 +179,23 @@ impl OneRunPage {
     /// What is between the beginning and the end of the page.
     pub(super) fn content(&self) -> Markup {
         let shown = &self.shown;
-        let parts: [(&str, &str, Markup); 9] = [
-            ("timeline", "Timeline", self.calls.html(shown)),
-            ("document", self.document.title(), self.document.html(shown, &self.evidence)),
-            ("gate", "Gate", self.gate.html(shown)),
-            ("money", "Money", self.money.html(shown)),
+        let (evidence, claims) = (&self.evidence, self.document.claims());
+        let why = html! { (self.head.warnings(shown)) (self.gate.html(shown)) };
+        let money = html! { (self.head.counts(shown)) (self.money.html(shown)) };
+        let found = html! { (self.head.origin()) (evidence.html(shown, self.head.item())) };
+        // What a reader came for is first, and how it came to be after it.
+        let parts: [(&str, &str, Markup); 10] = [
+            (
+                "document",
+                self.document.title(),
+                html! { (self.words()) (self.document.html(shown, evidence)) },
+            ),
+            ("values", "What is contradicted", claims.html(shown, evidence)),
+            ("gate", "Why", why),
+            ("money", "Money", money),
             ("actions", "Actions", self.actions.html(shown)),
-            ("evidence", "Evidence", self.evidence.html(shown, self.head.item())),
+            ("timeline", "Timeline", self.calls.html(shown)),
+            ("evidence", "Evidence", found),
             ("people", "People", self.people.html(shown)),
             ("prompts", "Prompts and replies", self.prompts.html(shown)),
             ("events", "Events", self.events.html(shown)),
@@ -204,6 +216,20 @@ impl OneRunPage {
                         h2 id={ (id) "-title" } { a.self href={ "#" (id) } { (title) } }
                         (part)
                     }
+                }
+            }
+        }
+    }
+}
+
+impl OneRunPage {
+    /// Where the script shows the words of a reply while a model writes them.
+    fn words(&self) -> Markup {
+        html! {
+            @if !self.stream.is_empty() && !self.has_ended() {
+                div #live hidden {
+                    p.quiet { "The model is writing this:" }
+                    pre role="log" aria-live="polite" aria-label="The reply as it is written" tabindex="0" {}
                 }
             }
         }
