@@ -57,6 +57,8 @@ impl IntoResponse for HttpProblem {
         let mut response = (status, body).into_response();
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        // The door makes a page of it where a browser asks.
+        response.extensions_mut().insert(self);
         if let Some(seconds) = retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
