@@ -43,6 +43,13 @@ impl HttpProblem {
         }
     }
 
+    /// Its detail as a sentence, for people.
+    pub(crate) fn sentence(&self) -> String {
+        let mut chars = self.detail.chars();
+        let first = chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+        format!("{first}{}.", chars.as_str())
+    }
+
     /// The same, for a request that can be sent again after so many seconds.
     pub fn retry_after(self, seconds: u64) -> Self {
         Self { retry_after: Some(seconds), ..self }

@@ -174,8 +174,15 @@ pub(super) fn page_of(
     is_linked: bool,
 ) -> Response {
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::FORBIDDEN);
-    let text = sentence(&problem.detail);
-    let mut response = page_to(status, (&problem.title, &text), has_tokens, (to, is_linked));
+    let content = html! {
+        p { (problem.sentence()) }
+        @if let Some(to) = to.filter(|_| is_linked) {
+            // A browser sends no cookie where another site leads here, and does with this link.
+            p { a href=(to) { "I am logged in: open the page" } }
+        }
+        @if has_tokens { (form_to(to)) }
+    };
+    let mut response = written(status, &problem.title, &content);
     if let Some(seconds) = problem.retry_after {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
@@ -197,41 +204,23 @@ fn how(has_tokens: bool) -> Arc<str> {
     }
 }
 
-fn sentence(detail: &str) -> String {
-    let mut chars = detail.chars();
-    let first = chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", chars.as_str())
-}
-
 fn page(status: StatusCode, title: &str, text: &str, has_form: bool) -> Response {
-    page_to(status, (title, text), has_form, (None, false))
+    written(status, title, &html! { p { (text) } @if has_form { (form_to(None)) } })
 }
 
-fn page_to(
-    status: StatusCode,
-    (title, text): (&str, &str),
-    has_form: bool,
-    (to, is_linked): (Option<&str>, bool),
-) -> Response {
-    let content = html! {
-        p { (text) }
-        @if let Some(to) = to.filter(|_| is_linked) {
-            // A browser sends no cookie where another site leads here, and does with this link.
-            p { a href=(to) { "I am logged in: open the page" } }
-        }
-        @if has_form {
-            form method="post" action=(LOGIN) {
-                p {
-                    label for="token" { "Token " }
-                    input id="token" name="token" type="password" autocomplete="current-password" required;
-                    @if let Some(to) = to { input type="hidden" name="to" value=(to); }
-                    " "
-                    button { "Log in" }
-                }
+/// The form that takes a token and leads `to` a page.
+fn form_to(to: Option<&str>) -> Markup {
+    html! {
+        form method="post" action=(LOGIN) {
+            @if let Some(to) = to { input type="hidden" name="to" value=(to); }
+            p {
+                label for="token" { "Token " }
+                input id="token" name="token" type="password" autocomplete="current-password" required;
+                " "
+                button { "Log in" }
             }
         }
-    };
-    written(status, title, &content)
+    }
 }
 
 /// A page of the door: what is in it comes under its title.

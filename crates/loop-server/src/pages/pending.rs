@@ -11,7 +11,7 @@ use maud::{Markup, html};
 use super::run::anchor;
 use super::runs::encoded;
 use super::shell::{self, PagePlace};
-use super::text::{counted, cut, duration, t, when};
+use super::text::{counted, cut, duration, heads, t, when};
 
 /// Bytes that are shown of a description, a place or a title. The page of the decision has all of it.
 const MAX_TEXT: usize = 300;
@@ -24,17 +24,12 @@ pub(super) struct PendingRow {
     title: String,
     pub(super) domain: Arc<str>,
     anchor: String,
-    tool: String,
-    effect: String,
-    is_question: bool,
-    description: String,
-    connects_to: Option<String>,
+    /// What is asked, without the parameters.
+    report: PersonRequestReport,
     approvals: u32,
     approved: usize,
     /// When the person was asked, in milliseconds since 1970 (UTC).
     since_unix_ms: u64,
-    /// When the time to answer ends, in the same way. `None`: it does not end.
-    until_unix_ms: Option<u64>,
 }
 
 impl PendingRow {
@@ -43,29 +38,27 @@ impl PendingRow {
         let item = &run.started().item;
         let people = PeopleReport::of(recorded);
         let row = |requested: PersonRequest| {
-            let report = PersonRequestReport::new(run, &recorded.manifest, &requested);
+            let mut report = PersonRequestReport::new(run, &recorded.manifest, &requested);
+            (report.parameters, report.origins) = (serde_json::Value::Null, Vec::new());
             let since = people.of_action(&requested.key).map(|record| record.requested_unix_ms);
             Self {
                 run: run.id().to_string(),
                 title: format!("{}: {}", item.id, item.title),
                 domain: Arc::clone(&run.spec().domain),
                 anchor: anchor(requested.key),
-                tool: report.tool,
-                effect: report.effect,
-                is_question: report.question,
-                description: report.description,
-                connects_to: report.connects_to,
+                report,
                 approvals: requested.approvals,
                 approved: requested.approvers.len(),
                 since_unix_ms: since.unwrap_or(run.started().unix_ms),
-                until_unix_ms: report.until_unix_ms,
             }
         };
         run.requested().into_iter().map(row).collect()
     }
 
     fn html(&self, now: u64, may_decide: bool) -> Markup {
-        let verb = match (may_decide, self.is_question) {
+        let PersonRequestReport { tool, effect, question, description, connects_to, until_unix_ms, .. } =
+            &self.report;
+        let verb = match (may_decide, question) {
             (false, _) => "Look at",
             (true, true) => "Answer",
             (true, false) => "Decide",
@@ -73,14 +66,14 @@ impl PendingRow {
         html! {
             tr {
                 th scope="row" {
-                    a href={ "/runs/" (encoded(&self.run)) "/approve#" (self.anchor) } { (verb) " " (t(&self.tool)) }
-                    " " span.pill.warn { @if self.is_question { "a question" } @else { (t(&self.effect)) } }
+                    a href={ "/runs/" (encoded(&self.run)) "/approve#" (self.anchor) } { (verb) " " (t(tool)) }
+                    " " span.pill.warn { @if *question { "a question" } @else { (t(effect)) } }
                     @if self.approvals > 1 { " " span.quiet { (self.approved) " of " (self.approvals) " approvals" } }
                 }
-                td data-label="does" { (short(&self.description)) }
-                td data-label="connects to" { @if let Some(place) = &self.connects_to { code { (short(place)) } } }
+                td data-label="does" { (short(description)) }
+                td data-label="connects to" { @if let Some(place) = connects_to { code { (short(place)) } } }
                 td data-label="deadline" {
-                    @match self.until_unix_ms {
+                    @match *until_unix_ms {
                         Some(until) if until <= now => strong.bad { "over: " (when(until)) },
                         Some(until) => { (when(until)) " " span.quiet { "(in " (duration(until - now)) ")" } },
                         None => "none",
@@ -109,7 +102,7 @@ pub(super) fn pending(
     may_decide: &dyn Fn(&str) -> bool,
 ) -> String {
     // What ends first is first, and of what does not end the oldest.
-    rows.sort_by_key(|row| (row.until_unix_ms.unwrap_or(u64::MAX), row.since_unix_ms));
+    rows.sort_by_key(|row| (row.report.until_unix_ms.unwrap_or(u64::MAX), row.since_unix_ms));
     let content = html! {
         h1 { "Pending" }
         @if rows.is_empty() {
@@ -118,9 +111,7 @@ pub(super) fn pending(
             p.lead { (counted(rows.len() as u64, "action waits", "actions wait")) " for a person. Without a decision before its deadline, an action is denied." }
             div.wide tabindex="0" role="region" aria-label="Table of actions that wait" {
                 table.stack {
-                    thead { tr { @for head in ["action", "what it does", "connects to", "deadline", "waits for", "run"] {
-                        th scope="col" { (head) }
-                    } } }
+                    (heads(&["action", "what it does", "connects to", "deadline", "waits for", "run"]))
                     tbody { @for row in &rows { (row.html(now, may_decide(&row.domain))) } }
                 }
             }

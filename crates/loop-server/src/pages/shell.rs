@@ -85,15 +85,10 @@ pub(crate) fn trouble(problem: &HttpProblem, path: &str) -> String {
         (Some("runs"), Some(run)) if problem.status != 404 && !run.is_empty() => Some(run),
         _ => None,
     };
-    let detail = match problem.kind.as_ref() {
-        "/problems/not-found" => "there is nothing at this address",
-        _ => &problem.detail,
-    };
-    let mut chars = detail.chars();
-    let first = chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let is_path = problem.kind == "/problems/not-found";
     let content = html! {
         h1 { (t(&problem.title)) }
-        p.notice.bad { (t(&format!("{first}{}.", chars.as_str()))) }
+        p.notice.bad { @if is_path { "There is nothing at this address." } @else { (t(&problem.sentence())) } }
         @if let Some(seconds) = problem.retry_after { p { "It can be tried again in " (counted(seconds, "second", "seconds")) "." } }
         ul.links {
             @if let Some(run) = run { li { a href={ "/runs/" (t(run)) } { "The page of the run" } } }

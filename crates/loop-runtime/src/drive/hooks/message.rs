@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{HookEvent, HookMessage, Hooks};
+use super::{DecisionLinks, HookEvent, HookMessage, Hooks};
 use crate::watch::people::deadline_unix_ms;
 
 /// The version of a message's data.
@@ -105,7 +105,7 @@ impl Hooks {
             let reported = asked.take(if is_wait { events.len() } else { 1 });
             reported
                 .filter_map(|(event, at)| {
-                    let body = serde_json::to_string(&self.body(*event, run, *at)).ok()?;
+                    let body = serde_json::to_string(&body(self.links.as_deref(), *event, run, *at)).ok()?;
                     Some(HookMessage {
                         id: format!("msg_{}", Uuid::now_v7()).into(),
                         run: run.id().clone(),
@@ -137,33 +137,31 @@ fn has_failed(run: &Run) -> bool {
     matches!(class, Some(StopClass::Failed | StopClass::InDoubt))
 }
 
-impl Hooks {
-    fn body(&self, event: HookEvent, run: &Run, unix_ms: u64) -> HookBody {
-        let started = run.started();
-        let stop = run.outcome().map(|outcome| &outcome.stop);
-        let waiting = |requested: PersonRequest| HookRequest {
-            link: self.links.as_ref().and_then(|links| links.link(&requested, unix_ms)),
-            action: requested.key.to_string(),
-            tool: requested.tool.to_string(),
-            question: requested.is_question,
-            binding: requested.binding.short(),
-            deadline_unix_ms: deadline_unix_ms(started, &requested),
-        };
-        let at = jiff::Timestamp::from_millisecond(i64::try_from(unix_ms).unwrap_or_default());
-        HookBody {
-            kind: format!("run.{}", event.name()),
-            timestamp: at.map(|at| at.to_string()).unwrap_or_default(),
-            data: HookData {
-                version: HOOK_VERSION,
-                run: run.id().to_string(),
-                domain: run.spec().domain.to_string(),
-                item: started.item.id.to_string(),
-                title: started.item.title.to_string(),
-                trace: started.item.trace.as_ref().map(ToString::to_string),
-                class: stop.map(|stop| stop.class.name().to_owned()),
-                reason: stop.map(|stop| stop.name().to_owned()),
-                waiting: run.requested().into_iter().map(waiting).collect(),
-            },
-        }
+fn body(links: Option<&dyn DecisionLinks>, event: HookEvent, run: &Run, unix_ms: u64) -> HookBody {
+    let started = run.started();
+    let stop = run.outcome().map(|outcome| &outcome.stop);
+    let waiting = |requested: PersonRequest| HookRequest {
+        link: links.and_then(|links| links.link(&requested, unix_ms)),
+        action: requested.key.to_string(),
+        tool: requested.tool.to_string(),
+        question: requested.is_question,
+        binding: requested.binding.short(),
+        deadline_unix_ms: deadline_unix_ms(started, &requested),
+    };
+    let at = jiff::Timestamp::from_millisecond(i64::try_from(unix_ms).unwrap_or_default());
+    HookBody {
+        kind: format!("run.{}", event.name()),
+        timestamp: at.map(|at| at.to_string()).unwrap_or_default(),
+        data: HookData {
+            version: HOOK_VERSION,
+            run: run.id().to_string(),
+            domain: run.spec().domain.to_string(),
+            item: started.item.id.to_string(),
+            title: started.item.title.to_string(),
+            trace: started.item.trace.as_ref().map(ToString::to_string),
+            class: stop.map(|stop| stop.class.name().to_owned()),
+            reason: stop.map(|stop| stop.name().to_owned()),
+            waiting: run.requested().into_iter().map(waiting).collect(),
+        },
     }
 }

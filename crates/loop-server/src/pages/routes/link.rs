@@ -6,6 +6,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use loop_core::types::Approver;
 use loop_runtime::journal::replay;
+use loop_runtime::people::PersonRequest;
 
 use super::{Pages, failed, made};
 use crate::caller::Caller;
@@ -34,9 +35,9 @@ pub(super) async fn open(
     }
     let run = id.clone();
     let state = made(move || replay(&id, &recorded).map_err(|_| failed())).await??;
-    let is_it = |key: &str, binding: &str| key == target.action && binding == target.binding;
-    let requested = state.requested().into_iter();
-    let requested = requested.filter(|it| is_it(&it.key.to_string(), &it.binding.to_string())).next();
+    let is_it =
+        |it: &PersonRequest| it.key.to_string() == target.action && it.binding.to_string() == target.binding;
+    let requested = state.requested().into_iter().find(is_it);
     let requested = requested.ok_or_else(|| {
         over(
             "used-link",
