@@ -1,6 +1,6 @@
 //! Links of hook messages to the page where an action is decided.
 //!
-//! A link is a pointer: it lets nobody in and decides nothing. It names a run, an action, and the binding of what was asked,
+//! A link is a pointer: it opens and decides nothing. It names a run, an action, and the binding of what was asked,
 //! it is sealed with the journal's key, and it ends with the action's deadline. What it is about can be decided once, which
 //! the run's own entries say: so it leads nowhere after that, on each server of the journal and after each restart, and a
 //! program that only looks at it uses nothing up.
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use loop_core::run::PersonRequest;
-use loop_runtime::hooks;
+use loop_runtime::hooks::DecisionLinks;
 use loop_runtime::journal::StoredJournal;
 use serde::{Deserialize, Serialize};
 
@@ -23,25 +23,25 @@ const PURPOSE: &str = "decision link";
 
 /// The links of a server to its pages.
 #[derive(Clone)]
-pub struct DecisionLinks {
+pub struct SignedLinks {
     journal: Arc<StoredJournal>,
     origin: String,
 }
 
-impl fmt::Debug for DecisionLinks {
+impl fmt::Debug for SignedLinks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DecisionLinks").field("origin", &self.origin).finish_non_exhaustive()
+        f.debug_struct("SignedLinks").field("origin", &self.origin).finish_non_exhaustive()
     }
 }
 
-impl DecisionLinks {
+impl SignedLinks {
     /// The links of a server that browsers reach at this origin: [`Hosts::origin`](crate::doors::Hosts::origin).
     pub fn new(journal: Arc<StoredJournal>, origin: &str) -> Self {
         Self { journal, origin: origin.to_owned() }
     }
 }
 
-impl hooks::DecisionLinks for DecisionLinks {
+impl DecisionLinks for SignedLinks {
     fn link(&self, requested: &PersonRequest, unix_ms: u64) -> Option<String> {
         let latest = unix_ms.saturating_add(MAX_LIFETIME_MS);
         let target = LinkTarget {

@@ -13,7 +13,7 @@ use loop_server::caller::Role;
 use loop_server::doors::tokens::{NewToken, TokenFile};
 use loop_server::doors::{Audit, DoorLimits, Doors, DoorsConfig, Hosts, WatchedTokens};
 use loop_server::engine::Engine;
-use loop_server::links::DecisionLinks;
+use loop_server::links::SignedLinks;
 use loop_server::pages::{self, FindPrompts, PageSource, SCRIPT, STYLE};
 use loop_testkit::page::inert;
 
@@ -154,7 +154,7 @@ fn now() -> u64 {
 
 /// The path of the link to a request.
 fn link(journal: &Arc<StoredJournal>, requested: &PersonRequest, unix_ms: u64) -> String {
-    let made = DecisionLinks::new(Arc::clone(journal), "https://loops.example.org").link(requested, unix_ms);
+    let made = SignedLinks::new(Arc::clone(journal), "https://loops.example.org").link(requested, unix_ms);
     made.unwrap().strip_prefix("https://loops.example.org").unwrap().to_owned()
 }
 

@@ -68,7 +68,7 @@ pub(crate) fn reader(account: &str, caller: &Caller, waiting: Option<Waiting>) -
                 "Pending"
                 @if let Some(Waiting(count)) = waiting {
                     " " span.pill.warn[count > 0] { (grouped(count as u64)) }
-                    span.unseen { " " (if count == 1 { "run waits" } else { "runs wait" }) " for a person" }
+                    span.sr { " " (if count == 1 { "run waits" } else { "runs wait" }) " for a person" }
                 }
             }
         }

@@ -11,7 +11,7 @@ use loop_runtime::Runner;
 use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger};
 use loop_runtime::journal::{Journal as _, StoredJournal};
 use loop_server::engine::{RunnerSource, ServedDomain};
-use loop_server::links::DecisionLinks;
+use loop_server::links::SignedLinks;
 
 use super::kept::Kept;
 
@@ -29,7 +29,7 @@ pub(super) struct Runners {
     pub(super) again: AgainArgs,
     pub(super) kept: Kept<Runner>,
     /// Links for messages of hooks to the pages of this server.
-    pub(super) links: Arc<DecisionLinks>,
+    pub(super) links: Arc<SignedLinks>,
 }
 
 impl Runners {

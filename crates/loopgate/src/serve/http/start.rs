@@ -9,7 +9,7 @@ use loop_runtime::journal::SyncPolicy;
 use loop_server::api;
 use loop_server::doors::{self, Audit, Hosts};
 use loop_server::engine::{Engine, EngineLimits, ServedDomain};
-use loop_server::links::DecisionLinks;
+use loop_server::links::SignedLinks;
 use loop_server::pages;
 use tokio_util::sync::CancellationToken;
 
@@ -55,7 +55,7 @@ pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
         saves: args.written.saves(),
         again: AgainArgs::of_server(&args.written),
         kept: Kept::default(),
-        links: Arc::new(DecisionLinks::new(Arc::clone(&journal), hosts.origin())),
+        links: Arc::new(SignedLinks::new(Arc::clone(&journal), hosts.origin())),
     };
     let (jobs, queued) = (usize::from(args.jobs), u64::from(args.max_queued));
     let served: Vec<ServedDomain> = domains
