@@ -18,12 +18,13 @@ use loop_core::{Event, EventKind, Run, RunSpec, StopReason};
 use loop_inspect::audit::JournalAudit;
 use loop_runtime::Runner;
 use loop_runtime::hooks::{
-    Delivered, Hook, HookEvent, HookMessage, HookSender, Hooks, MAX_DELIVERIES, QueuedMessage,
+    DecisionLinks, Delivered, Hook, HookEvent, HookMessage, HookSender, Hooks, MAX_DELIVERIES, QueuedMessage,
 };
 use loop_runtime::journal::prune::Retention;
-use loop_runtime::journal::{Durability, Entry, Journal, JournalError, StoredJournal};
+use loop_runtime::journal::{Durability, Entry, Journal, JournalError, StoredJournal, replay};
 use loop_runtime::models::Models;
 use loop_runtime::observe::RunEvent;
+use loop_runtime::people::PersonRequest;
 use loop_runtime::run::{Driven, Handle};
 use loop_runtime::tools::ToolDeclaration;
 use serde_json::Value;
@@ -324,6 +325,35 @@ async fn waits(handle: Handle) -> RunId {
 
 fn told(receiver: &Receiver) -> Vec<(HookEvent, RunId)> {
     receiver.heard.lock().unwrap().iter().map(|message| (message.event, message.run.clone())).collect()
+}
+
+/// Links of a server.
+struct Links;
+
+impl DecisionLinks for Links {
+    fn link(&self, requested: &PersonRequest, unix_ms: u64) -> Option<String> {
+        let PersonRequest { run, key, binding, .. } = requested;
+        Some(format!("https://a.example/{run}/{key}/{binding}/{}", unix_ms > 0))
+    }
+}
+
+#[tokio::test]
+async fn what_waits_has_the_link_of_its_server_and_without_one_none() {
+    for links in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = journal(folder.path());
+        let (mut runner, receiver) = waiting_loop(&journal);
+        if links {
+            let hooks = runner.hooks().clone().with_links(Arc::new(Links));
+            runner = runner.with_hooks(hooks);
+        }
+        let run = waits(runner.run(common::item()).start().await.unwrap()).await;
+        let body: Value = serde_json::from_str(&receiver.heard.lock().unwrap()[0].body).unwrap();
+        let asked = replay(&run, &journal.read(&run).await.unwrap()).unwrap().requested().remove(0);
+        let link = format!("https://a.example/{run}/{}/{}/true", asked.key, asked.binding);
+        let link = if links { Value::from(link) } else { Value::Null };
+        assert_eq!(body["data"]["waiting"][0]["link"], link);
+    }
 }
 
 #[tokio::test]

@@ -19,6 +19,18 @@ pub enum Role {
     Admin,
 }
 
+impl Role {
+    /// Its name in the file of tokens, for example `approve`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Submit => "submit",
+            Self::Read => "read",
+            Self::Approve => "approve",
+            Self::Admin => "admin",
+        }
+    }
+}
+
 /// Who sends a request. The door makes it; a route asks it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {

@@ -6,6 +6,7 @@
 //! | [`caller`] | who sends a request, and what they may do |
 //! | [`doors`] | who gets in: tokens, sessions, `Host` and `Origin`, limits, the audit log |
 //! | [`engine`] | the queue, and the runs under way |
+//! | `links` (feature `http`) | links of hook messages to the pages where people decide |
 //! | [`pages`] | what a run did and why, for people |
 //! | `problem` (feature `http`) | what a refused request gets, as RFC 9457 says |
 
@@ -15,6 +16,8 @@ pub mod caller;
 mod clock;
 pub mod doors;
 pub mod engine;
+#[cfg(feature = "http")]
+pub mod links;
 #[cfg(feature = "http")]
 mod log;
 #[cfg(feature = "http")]

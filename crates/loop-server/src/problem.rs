@@ -43,6 +43,13 @@ impl HttpProblem {
         }
     }
 
+    /// Its detail as a sentence, for people.
+    pub(crate) fn sentence(&self) -> String {
+        let mut chars = self.detail.chars();
+        let first = chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+        format!("{first}{}.", chars.as_str())
+    }
+
     /// The same, for a request that can be sent again after so many seconds.
     pub fn retry_after(self, seconds: u64) -> Self {
         Self { retry_after: Some(seconds), ..self }
@@ -57,6 +64,8 @@ impl IntoResponse for HttpProblem {
         let mut response = (status, body).into_response();
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        // The door makes a page of it where a browser asks.
+        response.extensions_mut().insert(self);
         if let Some(seconds) = retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

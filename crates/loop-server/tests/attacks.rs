@@ -120,7 +120,35 @@ fn who(t: &mut Table) {
     );
 }
 
+/// What a link of a message and a page get where there is no caller: the routes themselves are in `approvers`.
+fn links(t: &mut Table) {
+    t.group("Links of messages, and pages");
+    let html = "Accept: text/html";
+    t.request("a link without a session, as a chat tool previews it", "GET /links/e30.00", &[]);
+    t.request("the same as a browser", "GET /links/e30.00", &[html]);
+    t.request(
+        "the same from a page of another site",
+        "GET /links/e30.00",
+        &[html, "Sec-Fetch-Site: cross-site"],
+    );
+    t.request("the same before it is opened", "GET /links/e30.00", &[html, "Sec-Purpose: prefetch"]);
+    t.request("the list of what waits without a session", "GET /pending", &[html]);
+    t.form(
+        "a link that is sent a decision, with a token",
+        "/links/e30.00",
+        &[ADMIN, html],
+        "decision=approve",
+    );
+    t.form(
+        "a login with a wrong token that leads to another site",
+        "/login",
+        &[SAME],
+        "token=x&to=//evil.example",
+    );
+}
+
 fn sessions(t: &mut Table) {
+    links(t);
     t.group("Codes and sessions");
     t.request("a session", "GET /v1/runs", &["{cookie}"]);
     t.legal();

@@ -4,6 +4,8 @@
 #[cfg(feature = "http")]
 mod api;
 #[cfg(feature = "http")]
+mod approvers;
+#[cfg(feature = "http")]
 mod attacks;
 #[cfg(feature = "http")]
 mod audit;

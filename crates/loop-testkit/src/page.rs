@@ -21,7 +21,7 @@ pub enum Node {
 type Open = (String, Vec<(String, String)>, Vec<Node>);
 
 const VOID: [&str; 5] = ["!DOCTYPE", "meta", "hr", "input", "link"];
-const KNOWN: [&str; 68] = [
+const KNOWN: [&str; 69] = [
     "html",
     "head",
     "meta",
@@ -35,6 +35,7 @@ const KNOWN: [&str; 68] = [
     "nav",
     "section",
     "article",
+    "time",
     "h1",
     "h2",
     "h3",

@@ -260,3 +260,49 @@ fn a_budget_of_a_domain_holds_over_the_runs_of_all_tokens() {
     assert_eq!(provider.received().len(), 0, "nothing is sent that the budget does not cover");
     end(server);
 }
+
+#[test]
+fn a_message_of_a_served_run_has_a_link_to_the_page_of_its_decision() {
+    let shell = Shell::new();
+    let (told, folder) = (shell.state.path().join("told.jsonl"), shell.copy_of("examples/crm"));
+    let domain = folder.join("loopgate.toml");
+    let hook =
+        format!("[hooks.chat]\non = [\"waiting\"]\ncommand = [\"tee\", \"-a\", \"{}\"]\n", told.display());
+    fs::write(&domain, format!("{}\n{hook}", fs::read_to_string(&domain).unwrap())).unwrap();
+    let public = "--public-host=loops.example.org";
+    let server = Server::start(&shell, &[path(&folder), public, "--public-host=other.example.org"]);
+    let item = json!({ "item": "search_user Bob, get_user_by_id 42, update_user 42 EPAM" });
+    let view = server.submitted(&item);
+    assert_eq!(view["state"], "waiting", "{view}");
+    // The run is left before the message is delivered.
+    let mut text = String::new();
+    for _ in 0..600 {
+        text = fs::read_to_string(&told).unwrap_or_default();
+        if text.ends_with('\n') {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let message: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let link = message["data"]["waiting"][0]["link"].as_str().unwrap();
+    let at = link.strip_prefix("https://loops.example.org").unwrap();
+    let run = view["run"].as_str().unwrap();
+    // Another server of the journal reads the link as well.
+    end(server);
+    let server = Server::start(&shell, &[path(&folder)]);
+    assert_eq!(server.send(&format!("GET {at}"), "accept: text/html\r\n", "").status, 401);
+    let opened = server.ask(&format!("GET {at}"), "", "");
+    assert_eq!(opened.status, 303, "{opened:?}");
+    assert!(opened.head.contains(&format!("location: /runs/{run}/approve#")), "{}", opened.head);
+    let key = message["data"]["waiting"][0]["action"].as_str().unwrap().to_owned();
+    let denied = shell.run(&["deny", run, &key, "--no-wait"]);
+    assert_eq!(server.ask(&format!("GET {at}"), "", "").status, 410, "{}", denied.err);
+    let (_, seal) = at.split_once('.').unwrap();
+    let log = format!("{}{}", end(server), shell.run(&["serve", "audit"]).out);
+    assert!(!log.contains(seal), "{log}");
+    // The command has no page to lead to.
+    fs::remove_file(&told).unwrap();
+    assert_eq!(shell.run(&["run", path(&folder), "--text", item["item"].as_str().unwrap()]).code, 5);
+    let text = fs::read_to_string(&told).unwrap();
+    assert!(text.contains("run.waiting") && !text.contains("link"), "{text}");
+}

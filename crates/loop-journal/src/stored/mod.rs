@@ -24,6 +24,7 @@ mod lock;
 mod locks;
 mod opened;
 mod outbox;
+mod outside;
 mod page;
 mod place;
 #[cfg(feature = "postgres")]

@@ -234,12 +234,7 @@ fn ending() -> HttpProblem {
 }
 
 fn forbidden(role: Role) -> HttpProblem {
-    let role = match role {
-        Role::Submit => "submit",
-        Role::Read => "read",
-        Role::Approve => "approve",
-        Role::Admin => "admin",
-    };
+    let role = role.name();
     let detail = format!("your token does not have the role `{role}`; ask the operator for one that has it");
     HttpProblem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::admission::Admission;
+use super::asked::Asked;
 use super::attempted::Attempted;
 use super::attempts::Attempts;
 use super::audit::Audit;
@@ -127,9 +128,11 @@ impl Doors {
 }
 
 async fn answer(State(doors): State<Doors>, request: Request, next: Next) -> Response {
-    let is_page = wants_page(&request);
+    let asked = Asked::of(&request);
+    let mut reader = None;
     let mut response = match doors.inside.admit(request).await {
         Ok(Admitted { mut request, fate }) => {
+            reader = request.extensions().get::<Identity>().cloned();
             let needless = needless_body(&request);
             if needless.is_some() {
                 // No route has this method, so none runs, and the path says which it takes.
@@ -147,8 +150,9 @@ async fn answer(State(doors): State<Doors>, request: Request, next: Next) -> Res
             }
         }
         Err(Refused { problem, is_closed, asks_token }) => {
-            let mut response = match is_page && login::has_page(problem.status) {
-                true => login::page_of(&problem, doors.inside.config.tokens.is_some()),
+            let has_tokens = doors.inside.config.tokens.is_some();
+            let mut response = match asked.wants_page && asks_token {
+                true => login::page_of(&problem, has_tokens, asked.again.as_deref(), asked.is_linked),
                 false => problem.into_response(),
             };
             if asks_token {
@@ -158,6 +162,7 @@ async fn answer(State(doors): State<Doors>, request: Request, next: Next) -> Res
             if is_closed { close(response) } else { response }
         }
     };
+    response = asked.shown(response, reader.as_ref());
     headers::set(response.headers_mut());
     response
 }
@@ -267,14 +272,4 @@ fn is_open_to_all(path: &str) -> bool {
 fn close(mut response: Response) -> Response {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
-}
-
-/// Whether a browser asks for a page.
-fn wants_page(request: &Request) -> bool {
-    let accepts = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-    accepts.is_some_and(|accept| accept.contains("text/html")) && !is_api(request.uri())
-}
-
-fn is_api(uri: &Uri) -> bool {
-    uri.path().starts_with("/v1/")
 }

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hosts {
     names: Vec<Name>,
+    /// Which of them browsers are sent to.
+    first: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +44,8 @@ impl Hosts {
             let host = if port == 80 { own } else { format!("{own}:{port}") };
             names.push(Name { origin: format!("http://{host}"), host });
         }
+        // The address itself, where there is one.
+        let own = names.len().saturating_sub(1);
         for given in public {
             let text = given.trim().to_ascii_lowercase();
             let (scheme, host) = match text.strip_prefix("http://") {
@@ -53,7 +57,13 @@ impl Hosts {
             }
             names.push(Name { origin: format!("{scheme}://{host}"), host: host.to_owned() });
         }
-        Ok(Self { names })
+        let first = if public.is_empty() { own } else { own + 1 };
+        Ok(Self { names, first })
+    }
+
+    /// The origin of the pages for browsers elsewhere: of the first public name, or of the address at which the server listens.
+    pub fn origin(&self) -> &str {
+        self.names.get(self.first).map_or("", |name| &name.origin)
     }
 
     /// The name that a request is for.
@@ -107,6 +117,10 @@ mod tests {
         for host in foreign {
             assert_eq!(hosts.find(host), None, "{host}");
         }
+        assert_eq!(hosts.origin(), "https://loops.example.org");
+        assert_eq!(at("127.0.0.1:8787", &[]).unwrap().origin(), "http://127.0.0.1:8787");
+        assert_eq!(at("[::]:80", &["http://lan"]).unwrap().origin(), "http://lan");
+        assert_eq!(at("10.1.2.3:80", &[]).unwrap().origin(), "http://10.1.2.3");
         let public = hosts.find("loops.example.org").unwrap();
         assert!(public.is_https() && public.is_origin("https://loops.example.org"));
         assert!(!public.is_origin("http://loops.example.org") && !public.is_origin("null"));

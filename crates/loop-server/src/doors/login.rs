@@ -11,12 +11,15 @@ use axum::routing::get;
 use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
 use maud::{DOCTYPE, Markup, html};
 
+use super::asked::is_page;
 use super::form;
 use super::guard::{Client, Doors, IsHttps, Session};
 use super::identity::{Identity, unknown};
 use super::refusal::Refused;
 use super::sessions::{Holder, SESSION_LIFETIME};
 use super::who::of_token;
+use crate::pages::PagePlace;
+use crate::pages::shell;
 use crate::problem::HttpProblem;
 
 pub(super) const LOGIN: &str = "/login";
@@ -61,7 +64,7 @@ async fn by_code(
         return page(StatusCode::FORBIDDEN, "This address cannot be used", text, has_tokens);
     }
     let identity = inside.local(from);
-    begin(&doors, Holder::Local, &identity, is_https).await
+    begin(&doors, Holder::Local, &identity, (is_https, "/")).await
 }
 
 /// `POST /login` with the field `token`: a session for its holder.
@@ -74,20 +77,24 @@ async fn by_token(
     let inside = &doors.inside;
     let has_tokens = inside.config.tokens.is_some();
     let token = to_bytes(body, MAX_FORM).await.ok();
-    let token = token.and_then(|form| form::field(std::str::from_utf8(&form).ok()?, "token"));
-    let Some(token) = token else {
+    let form = token.as_deref().and_then(|form| std::str::from_utf8(form).ok()).unwrap_or_default();
+    let to = form::field(form, "to").filter(|to| is_page(to));
+    let Some(token) = form::field(form, "token") else {
         let text = "The form has one field, `token`, and at most 4,096 bytes. Send it again.";
         return page(StatusCode::BAD_REQUEST, "Log in", text, has_tokens);
     };
     match inside.token(token.trim(), from).await {
-        Ok(token) => begin(&doors, Holder::Token(token.hash), &of_token(&token, from), is_https).await,
-        Err(refused) => refused.page(has_tokens),
+        Ok(token) => {
+            let to = to.as_deref().unwrap_or("/");
+            begin(&doors, Holder::Token(token.hash), &of_token(&token, from), (is_https, to)).await
+        }
+        Err(refused) => page_of(refused.problem(), has_tokens, to.as_deref(), false),
     }
 }
 
 const MAX_FORM: usize = 4_096;
 
-async fn begin(doors: &Doors, holder: Holder, identity: &Identity, is_https: bool) -> Response {
+async fn begin(doors: &Doors, holder: Holder, identity: &Identity, (is_https, to): (bool, &str)) -> Response {
     let inside = &doors.inside;
     let has_tokens = inside.config.tokens.is_some();
     if let Err(refused) = inside.note(identity.entry(AuditAction::Login, AuditResult::Done)).await {
@@ -98,7 +105,7 @@ async fn begin(doors: &Doors, holder: Holder, identity: &Identity, is_https: boo
         return page(StatusCode::SERVICE_UNAVAILABLE, "Not available", text, has_tokens);
     };
     let seconds = SESSION_LIFETIME.as_secs();
-    see_other("/", inside.set_cookie(session.reveal(), seconds, is_https))
+    see_other(to, inside.set_cookie(session.reveal(), seconds, is_https))
 }
 
 /// `GET /logout`: the page with the button, to which the other pages link. The token of the form is of this page alone, so
@@ -106,13 +113,14 @@ async fn begin(doors: &Doors, holder: Holder, identity: &Identity, is_https: boo
 async fn ask(Extension(identity): Extension<Identity>) -> Response {
     let Some(csrf) = &identity.csrf else { return no_session().into_response() };
     let content = html! {
+        h1 { "Log out" }
         p { "You are logged in as " (identity.caller.name) ", " (identity.account()) "." }
         form method="post" action=(LOGOUT) {
             input type="hidden" name="csrf" value=(csrf);
             p { button { "Log out" } " " a href="/" { "Back to the runs" } }
         }
     };
-    written(StatusCode::OK, "Log out", &content)
+    axum::response::Html(shell::page(PagePlace::Server, "Log out", &content)).into_response()
 }
 
 fn no_session() -> HttpProblem {
@@ -147,24 +155,34 @@ impl super::guard::Inside {
     }
 }
 
-fn see_other(to: &'static str, cookie: String) -> Response {
+fn see_other(to: &str, cookie: String) -> Response {
     let mut response = StatusCode::SEE_OTHER.into_response();
-    response.headers_mut().insert(header::LOCATION, HeaderValue::from_static(to));
+    let to = HeaderValue::from_str(to).unwrap_or(HeaderValue::from_static("/"));
+    response.headers_mut().insert(header::LOCATION, to);
     if let Ok(cookie) = HeaderValue::try_from(cookie) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }
     response
 }
 
-/// Whether a browser gets a page for a refusal of the door.
-pub(super) fn has_page(status: u16) -> bool {
-    matches!(status, 401 | 403 | 429 | 503)
-}
-
-/// A refusal as a page.
-pub(super) fn page_of(problem: &HttpProblem, has_tokens: bool) -> Response {
+/// A refusal as a page. `to`: the page that was asked for, to which a login leads. `is_linked`: a link of another site leads
+/// to it.
+pub(super) fn page_of(
+    problem: &HttpProblem,
+    has_tokens: bool,
+    to: Option<&str>,
+    is_linked: bool,
+) -> Response {
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::FORBIDDEN);
-    let mut response = page(status, &problem.title, &sentence(&problem.detail), has_tokens);
+    let content = html! {
+        p { (problem.sentence()) }
+        @if let Some(to) = to.filter(|_| is_linked) {
+            // A browser sends no cookie where another site leads here, and does with this link.
+            p { a href=(to) { "I am logged in: open the page" } }
+        }
+        @if has_tokens { (form_to(to)) }
+    };
+    let mut response = written(status, &problem.title, &content);
     if let Some(seconds) = problem.retry_after {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
@@ -173,7 +191,7 @@ pub(super) fn page_of(problem: &HttpProblem, has_tokens: bool) -> Response {
 
 impl Refused {
     fn page(&self, has_tokens: bool) -> Response {
-        page_of(self.problem(), has_tokens)
+        page_of(self.problem(), has_tokens, None, false)
     }
 }
 
@@ -186,27 +204,23 @@ fn how(has_tokens: bool) -> Arc<str> {
     }
 }
 
-fn sentence(detail: &str) -> String {
-    let mut chars = detail.chars();
-    let first = chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", chars.as_str())
+fn page(status: StatusCode, title: &str, text: &str, has_form: bool) -> Response {
+    written(status, title, &html! { p { (text) } @if has_form { (form_to(None)) } })
 }
 
-fn page(status: StatusCode, title: &str, text: &str, has_form: bool) -> Response {
-    let content = html! {
-        p { (text) }
-        @if has_form {
-            form method="post" action=(LOGIN) {
-                p {
-                    label for="token" { "Token " }
-                    input id="token" name="token" type="password" autocomplete="current-password" required;
-                    " "
-                    button { "Log in" }
-                }
+/// The form that takes a token and leads `to` a page.
+fn form_to(to: Option<&str>) -> Markup {
+    html! {
+        form method="post" action=(LOGIN) {
+            @if let Some(to) = to { input type="hidden" name="to" value=(to); }
+            p {
+                label for="token" { "Token " }
+                input id="token" name="token" type="password" autocomplete="current-password" required;
+                " "
+                button { "Log in" }
             }
         }
-    };
-    written(status, title, &content)
+    }
 }
 
 /// A page of the door: what is in it comes under its title.

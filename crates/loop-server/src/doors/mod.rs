@@ -14,6 +14,7 @@
 //! | `hosts` | the names of the server and the origins of its pages |
 //! | `guard`, `shape`, `site`, `who`, `csrf` | the checks of every request, in their order |
 //! | `refusal` | why a request goes no further |
+//! | `asked` | problems as pages, and who reads a page |
 //! | `foreign` | refusals of the library, as problems |
 //! | `login` | a code or a token for a session, and back |
 //! | `admission` | whether the caller of an answer that lasts is still admitted |
@@ -25,6 +26,8 @@
 
 #[cfg(feature = "http")]
 mod admission;
+#[cfg(feature = "http")]
+mod asked;
 #[cfg(feature = "http")]
 mod attempted;
 #[cfg(feature = "http")]

@@ -44,4 +44,4 @@ fn is_same_origin(headers: &HeaderMap) -> bool {
     matches!((sites.next(), sites.next()), (Some(site), None) if site.as_bytes() == b"same-origin")
 }
 
-const SITE: &str = "sec-fetch-site";
+pub(super) const SITE: &str = "sec-fetch-site";

@@ -9,12 +9,14 @@ mod act;
 mod approve;
 mod backtest;
 mod compare;
+#[cfg(feature = "http")]
+mod pending;
 mod report;
 #[cfg(feature = "http")]
 mod routes;
 mod run;
 mod runs;
-mod shell;
+pub(crate) mod shell;
 mod span;
 mod text;
 

@@ -3,7 +3,9 @@
 mod act;
 mod decide;
 mod known;
+mod link;
 mod listing;
+mod pending;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -14,6 +16,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use futures::{StreamExt as _, stream};
@@ -60,12 +63,16 @@ impl fmt::Debug for PageSource {
 struct Pages {
     source: PageSource,
     known: Arc<KnownRuns>,
+    pending: Arc<tokio::sync::Mutex<pending::PendingRows>>,
 }
 
 /// The routes of the pages. The door has to be in front of them: see [`Caller`].
 pub fn router(source: PageSource) -> Router {
+    let pages = Pages { source, known: Arc::default(), pending: Arc::default() };
     Router::new()
         .route("/", get(listing::list))
+        .route("/pending", get(pending::list))
+        .route("/links/{token}", get(link::open))
         .route("/runs/{run}", get(one))
         .route("/runs/{run}/approve", get(decide::page).post(decide::decided))
         .route("/runs/{run}/{what}", get(act::file).post(act::done))
@@ -81,7 +88,8 @@ pub fn router(source: PageSource) -> Router {
             ),
         )
         .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
-        .with_state(Pages { source, known: Arc::default() })
+        .layer(middleware::from_fn_with_state(pages.clone(), pending::counted))
+        .with_state(pages)
 }
 
 fn asset(kind: &'static str, text: &'static str, headers: &HeaderMap) -> Response {

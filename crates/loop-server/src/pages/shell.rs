@@ -8,6 +8,12 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
 use super::text::t;
+#[cfg(feature = "http")]
+use super::text::{counted, grouped};
+#[cfg(feature = "http")]
+use crate::caller::{Caller, Role};
+#[cfg(feature = "http")]
+use crate::problem::HttpProblem;
 
 /// The style of every page.
 pub const STYLE: &str = include_str!("assets/style.css");
@@ -43,8 +49,59 @@ static FILE_POLICY: LazyLock<String> = LazyLock::new(|| {
 pub const SERVER_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
                                  form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
+/// What the header has in place of who reads the page: a page itself is the same for each reader, and the door names the
+/// reader in it.
+pub(crate) const READER: &str = "<span class=\"reader\"></span>";
+
+/// How many runs wait for a person that the reader of a response sees.
+#[cfg(feature = "http")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting(pub(crate) usize);
+
+/// Who reads a page, with which roles, and what waits for a person. `waiting`: how much. `None`: it was not counted.
+#[cfg(feature = "http")]
+pub(crate) fn reader(account: &str, caller: &Caller, waiting: Option<Waiting>) -> String {
+    let roles: Vec<&str> = caller.roles.iter().map(|role| role.name()).collect();
+    let content = html! {
+        @if caller.is(Role::Read) || caller.is(Role::Approve) {
+            a href="/pending" {
+                "Pending"
+                @if let Some(Waiting(count)) = waiting {
+                    " " span.pill.warn[count > 0] { (grouped(count as u64)) }
+                    span.sr { " " (if count == 1 { "run waits" } else { "runs wait" }) " for a person" }
+                }
+            }
+        }
+        span.who { (t(account)) " (" (roles.join(", ")) ")" }
+    };
+    content.into_string()
+}
+
+/// The page of a problem, with the ways back from the path of the request.
+#[cfg(feature = "http")]
+pub(crate) fn trouble(problem: &HttpProblem, path: &str) -> String {
+    let mut segments = path.split('/').skip(1);
+    let run = match (segments.next(), segments.next()) {
+        (Some("runs"), Some(run)) if problem.status != 404 && !run.is_empty() => Some(run),
+        _ => None,
+    };
+    let is_path = problem.kind == "/problems/not-found";
+    let content = html! {
+        h1 { (t(&problem.title)) }
+        p.notice.bad { @if is_path { "There is nothing at this address." } @else { (t(&problem.sentence())) } }
+        @if let Some(seconds) = problem.retry_after { p { "It can be tried again in " (counted(seconds, "second", "seconds")) "." } }
+        ul.links {
+            @if let Some(run) = run { li { a href={ "/runs/" (t(run)) } { "The page of the run" } } }
+            li { a href="/pending" { "What waits for a person" } }
+            li { a href="/" { "All runs" } }
+        }
+        p.quiet { "Status " (problem.status) "." }
+    };
+    page(PagePlace::Server, &problem.title, &content)
+}
+
 /// A whole page.
-pub(super) fn page(place: PagePlace, title: &str, content: &Markup) -> String {
+pub(crate) fn page(place: PagePlace, title: &str, content: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -71,6 +128,7 @@ pub(super) fn page(place: PagePlace, title: &str, content: &Markup) -> String {
                             a.brand href="/" { "Loopgate" }
                             a href="/" { "Runs" }
                             a href="/compare" { "Compare" }
+                            (PreEscaped(READER))
                             a.last href="/logout" { "Log out" }
                         }
                     }

@@ -55,6 +55,12 @@ pub(super) fn time(unix_ms: u64) -> String {
         .map_or_else(|_| unix_ms.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }
 
+/// A wall time as an element, in UTC. The script of the page shows it in the time of the reader.
+pub(super) fn when(unix_ms: u64) -> Markup {
+    let text = time(unix_ms);
+    html! { time.when datetime={ (text.replacen(' ', "T", 1)) "Z" } { (text) " UTC" } }
+}
+
 /// The day of a wall time in UTC, as `2026-11-26`.
 pub(super) fn day(unix_ms: u64) -> String {
     time(unix_ms).get(..10).unwrap_or_default().to_owned()

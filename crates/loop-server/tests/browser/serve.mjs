@@ -1,19 +1,23 @@
 // A server with its engine behind its doors, as people use it: submit over the API, watch the run, approve on the page, see
 // it end, slide through time, compare, log out. `cargo xtask browser` runs it after pages.mjs.
 
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { browser, check, finish, leads, loopgate, opened, painted, passes, pictured, root, started, state, until } from "./harness.mjs";
 
-// What the run changes stays in the copy.
+// What the run changes stays in the copy, in which a person has half an hour.
 const domain = join(state, "crm");
 cpSync(join(root, "examples/crm"), domain, { recursive: true });
+// A chat tool, which is sent what waits.
+const chat = join(state, "chat.jsonl");
+appendFileSync(join(domain, "loopgate.toml"), `\n[limits]\nperson_ms = 1800000\n\n[hooks.chat]\non = ["waiting"]\ncommand = ["tee", "-a", ${JSON.stringify(chat)}]\n`);
 const tokens = join(state, "tokens.toml");
 const token = (name, ...roles) =>
   loopgate(["serve", "tokens", "add", name, ...roles.flatMap((role) => ["--role", role]), "--file", tokens]).stdout.trim();
 const program = token("program", "submit", "read");
 const reader = token("reader", "read");
+const decider = token("decider", "approve", "read");
 
 // A model that writes a piece of its reply whenever the test lets it.
 const calls = [];
@@ -84,6 +88,49 @@ check("what waits is linked to its decision", links.includes(`/runs/${first.run}
 for (const [name, at] of Object.entries({
   login: "/login", runs: "/", run: `/runs/${first.run}`, approve: `/runs/${first.run}/approve`, logout: "/logout",
 })) await passes(`server ${name}`, origin + at, { windows, storageState: name === "login" ? undefined : storageState });
+
+// ---- what waits, and the link of a message ----
+
+{
+  const message = await until(
+    () => { try { return readFileSync(chat, "utf8").trim().split("\n").map((it) => JSON.parse(it)); } catch { return []; } },
+    (all) => all.some((it) => it.data.run === first.run),
+  );
+  const link = message.find((it) => it.data.run === first.run).data.waiting[0].link;
+  check("the link is one of this server", link.startsWith(`${origin}/links/`), link);
+  const other = await browser.newContext({ timezoneId: "Asia/Tokyo", locale: "en-GB" });
+  const theirs = await opened(other, { expected: [401, 403, 404, 410] });
+  await theirs.goto(link);
+  check("a link asks for a login and says nothing of the run", (await theirs.isVisible("#token")) && !(await theirs.content()).includes("update_user"), await theirs.innerText("main"));
+  await passes("server login of a link", link, { windows, expected: [401] });
+  await theirs.fill("#token", decider);
+  await leads(theirs, "main button", new RegExp(`/runs/${first.run}/approve`));
+  const asks = await theirs.innerText("main");
+  check("after the login the link shows each value", ["EPAM", "42"].every((it) => asks.includes(it)), asks);
+  await leads(theirs, ".site a[href='/pending']", /pending$/);
+  const list = await theirs.innerText("main");
+  check("the list says what waits and what it does", list.includes("2 actions wait") && list.includes("Decide update_user"), list);
+  const header = (await theirs.innerText(".site")).replace(/\s+/g, " ");
+  check("the header says who reads, with which roles, and how much waits", ["decider", "read, approve", "Pending 2"].every((it) => header.includes(it)), header);
+  await theirs.goto(`${origin}/no/such/page`);
+  check("a page that is not there has a way back", (await theirs.locator("main a[href='/pending']").count()) === 1, await theirs.innerText("main"));
+  const storageState = await other.storageState();
+  await passes("server pending", `${origin}/pending`, { windows, storageState });
+  await passes("server problem", `${origin}/no/such/page`, { windows, storageState, expected: [404] });
+  await theirs.goto(`${link}0`);
+  check("a forged link is a page", (await theirs.innerText("h1")) === "Unknown link", await theirs.innerText("main"));
+  check("no page had an error", theirs.troubles.length === 0, theirs.troubles.join("; "));
+  await other.close();
+  // Without scripts, and in the time of the reader.
+  for (const [javaScriptEnabled, zone] of [[false, "UTC"], [true, "GMT+9"]]) {
+    const plain = await browser.newContext({ javaScriptEnabled, timezoneId: "Asia/Tokyo", locale: "en-GB", storageState });
+    const page = await plain.newPage();
+    await page.goto(`${origin}/pending`);
+    const times = await page.locator("time.when").allInnerTexts();
+    check(`a deadline is in ${zone} ${javaScriptEnabled ? "with" : "without"} scripts`, times.length > 0 && times.every((it) => it.endsWith(zone)), times.join());
+    await plain.close();
+  }
+}
 
 // ---- decide ----
 

@@ -32,7 +32,7 @@ async fn until<F: Future<Output = bool>>(mut is_so: impl FnMut() -> F) {
 }
 
 /// The engine, once the tasks of the one before have left the queue.
-async fn reopened(bench: &Bench, names: &[&str], gate: &std::sync::Arc<Gate>) -> Engine {
+pub(crate) async fn reopened(bench: &Bench, names: &[&str], gate: &std::sync::Arc<Gate>) -> Engine {
     until(async || StoredJournal::open(bench.path()).unwrap().lock_queue().is_ok()).await;
     bench.engine_of(names, gate, limits()).await
 }

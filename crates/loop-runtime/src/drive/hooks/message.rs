@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{HookEvent, HookMessage, Hooks};
+use super::{DecisionLinks, HookEvent, HookMessage, Hooks};
 use crate::watch::people::deadline_unix_ms;
 
 /// The version of a message's data.
@@ -64,6 +64,11 @@ pub struct HookRequest {
     pub binding: String,
     /// When no answer counts as a denial, in milliseconds since 1970 (UTC). Null: it never does.
     pub deadline_unix_ms: Option<u64>,
+    /// The address of the page where a person decides it, on the server that made the message. It is signed, is valid until
+    /// the deadline and at most for seven days, and leads nowhere once the action is decided. The page asks for a login.
+    /// Absent: no server made the message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
 }
 
 /// Whether a run waited or was over before an event: to tell what is new behind it. The default is that of a run that is not
@@ -100,7 +105,7 @@ impl Hooks {
             let reported = asked.take(if is_wait { events.len() } else { 1 });
             reported
                 .filter_map(|(event, at)| {
-                    let body = serde_json::to_string(&body(*event, run, *at)).ok()?;
+                    let body = serde_json::to_string(&body(self.links.as_deref(), *event, run, *at)).ok()?;
                     Some(HookMessage {
                         id: format!("msg_{}", Uuid::now_v7()).into(),
                         run: run.id().clone(),
@@ -132,10 +137,11 @@ fn has_failed(run: &Run) -> bool {
     matches!(class, Some(StopClass::Failed | StopClass::InDoubt))
 }
 
-fn body(event: HookEvent, run: &Run, unix_ms: u64) -> HookBody {
+fn body(links: Option<&dyn DecisionLinks>, event: HookEvent, run: &Run, unix_ms: u64) -> HookBody {
     let started = run.started();
     let stop = run.outcome().map(|outcome| &outcome.stop);
     let waiting = |requested: PersonRequest| HookRequest {
+        link: links.and_then(|links| links.link(&requested, unix_ms)),
         action: requested.key.to_string(),
         tool: requested.tool.to_string(),
         question: requested.is_question,

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use loop_core::run::PersonRequest;
 pub use loop_journal::outbox::{ClaimedMessage, Delivered, HookEvent, HookMessage, QueuedMessage};
 
 pub use deliver::{HookReport, MAX_DELIVERIES};
@@ -57,6 +58,13 @@ pub trait HookSender: Send + Sync {
     async fn send(&self, message: &HookMessage) -> Result<(), String>;
 }
 
+/// Makes the address at which a person decides a request.
+pub trait DecisionLinks: Send + Sync {
+    /// The address for a request of a message about this time, in milliseconds since 1970 (UTC). `None`: it has none. The
+    /// address decides nothing by itself: who has it has to log in there.
+    fn link(&self, requested: &PersonRequest, unix_ms: u64) -> Option<String>;
+}
+
 /// Called with each delivery.
 pub type HookListener = Arc<dyn Fn(&HookReport) + Send + Sync>;
 
@@ -65,6 +73,7 @@ pub type HookListener = Arc<dyn Fn(&HookReport) + Send + Sync>;
 pub struct Hooks {
     pub(crate) hooks: Vec<Hook>,
     pub(crate) listener: Option<HookListener>,
+    pub(crate) links: Option<Arc<dyn DecisionLinks>>,
 }
 
 impl fmt::Debug for Hooks {
@@ -76,7 +85,12 @@ impl fmt::Debug for Hooks {
 impl Hooks {
     /// These hooks.
     pub fn new(hooks: impl IntoIterator<Item = Hook>) -> Self {
-        Self { hooks: hooks.into_iter().collect(), listener: None }
+        Self { hooks: hooks.into_iter().collect(), listener: None, links: None }
+    }
+
+    /// The same with links to the pages where people decide, for messages about what waits.
+    pub fn with_links(self, links: Arc<dyn DecisionLinks>) -> Self {
+        Self { links: Some(links), ..self }
     }
 
     /// The same with a listener, which is called with each delivery.

@@ -14,7 +14,7 @@ use maud::{Markup, html};
 use super::run::{anchor, plan_html};
 use super::runs::encoded;
 use super::shell::{self, PagePlace};
-use super::text::{counted, cut, duration, grouped, t, time};
+use super::text::{counted, cut, duration, grouped, t, when};
 
 /// With how many milliseconds left the page warns of a deadline.
 const SOON_MS: u64 = 600_000;
@@ -198,10 +198,10 @@ impl Request {
                 (origin::table(&self.report, &page.run))
                 (approved_so_far(*approvals, approvers))
                 @if let Some((until, 0)) = self.until {
-                    p.notice.bad { "Its time was over at " (time(until)) " UTC, which counts as a denial." }
+                    p.notice.bad { "Its time was over at " (when(until)) ", which counts as a denial." }
                 } @else {
                     @match self.until {
-                        Some((until, left)) => p.warn[left < SOON_MS] { "Until " strong { (time(until)) " UTC" } " (" (duration(left)) " left), then it counts as a denial." }
+                        Some((until, left)) => p.warn[left < SOON_MS] { "Until " strong { (when(until)) } " (" (duration(left)) " left), then it counts as a denial." }
                         None => p { "It has no deadline: it waits until it is answered." }
                     }
                     @if page.form.csrf.is_empty() {

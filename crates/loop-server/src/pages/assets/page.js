@@ -299,3 +299,14 @@
     form.querySelector(place).focus();
   });
 })();
+
+// Times in the zone of the reader. Without scripts they are in UTC.
+(() => {
+  const shown = new Intl.DateTimeFormat(undefined, {
+    year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short",
+  });
+  for (const it of document.querySelectorAll("time.when")) {
+    it.title = it.textContent;
+    it.textContent = shown.format(new Date(it.dateTime));
+  }
+})();

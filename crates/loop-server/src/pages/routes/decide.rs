@@ -147,7 +147,7 @@ const SETTLE_PAUSE: std::time::Duration = std::time::Duration::from_millis(25);
 
 impl Pages {
     /// The run that something is asked about, for one who may read it or decide in it.
-    async fn asked(&self, caller: &Caller, id: &str) -> Result<(RunId, Recorded), HttpProblem> {
+    pub(super) async fn asked(&self, caller: &Caller, id: &str) -> Result<(RunId, Recorded), HttpProblem> {
         match self.read(caller, id, Role::Approve).await {
             Ok(read) => Ok(read),
             Err(_) => self.read(caller, id, Role::Read).await,

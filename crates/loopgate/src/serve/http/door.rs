@@ -51,7 +51,7 @@ pub(super) fn limits(engine: &Engine) -> DoorLimits {
 /// The door, which records in this log.
 pub(super) fn doors(
     args: &ServeArgs,
-    listen: SocketAddr,
+    (listen, hosts): (SocketAddr, Hosts),
     engine: &Engine,
     audit: Audit,
     limits: DoorLimits,
@@ -69,14 +69,7 @@ pub(super) fn doors(
     if !listen.ip().is_loopback() {
         stream::note("warning: tokens are sent in plain text; put a proxy with TLS in front");
     }
-    Ok(Doors::new(DoorsConfig {
-        listen,
-        hosts: Hosts::new(listen, &args.public_hosts)?,
-        tokens,
-        proxies: args.proxies.clone(),
-        limits,
-        audit,
-    })?)
+    Ok(Doors::new(DoorsConfig { listen, hosts, tokens, proxies: args.proxies.clone(), limits, audit })?)
 }
 
 /// Fails where no request could get in, and warns of tokens for domains that are not there.

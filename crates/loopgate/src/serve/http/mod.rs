@@ -38,7 +38,7 @@ pub(crate) struct ServeArgs {
     /// error is a terminal]
     #[arg(long, value_name = "FILE")]
     pub(crate) login_file: Option<PathBuf>,
-    /// A name by which a proxy forwards to the server, as browsers show it
+    /// A name by which a proxy forwards to the server, as browsers show it; links in messages of hooks begin with the first
     #[arg(long = "public-host", value_name = "NAME")]
     pub(crate) public_hosts: Vec<String>,
     /// The address of a proxy whose X-Forwarded-For names the client

@@ -11,6 +11,7 @@ use loop_runtime::Runner;
 use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger};
 use loop_runtime::journal::{Journal as _, StoredJournal};
 use loop_server::engine::{RunnerSource, ServedDomain};
+use loop_server::links::SignedLinks;
 
 use super::kept::Kept;
 
@@ -27,6 +28,8 @@ pub(super) struct Runners {
     pub(super) saves: bool,
     pub(super) again: AgainArgs,
     pub(super) kept: Kept<Runner>,
+    /// Links for messages of hooks to the pages of this server.
+    pub(super) links: Arc<SignedLinks>,
 }
 
 impl Runners {
@@ -34,7 +37,14 @@ impl Runners {
     pub(super) fn runner(&self, domain: &Domain) -> Runner {
         let journal = StoredJournal::clone(&self.journal).with_sync(domain.sync);
         let runner = to_loop(domain, self.saves);
-        on_journal(runner, domain, &Arc::new(journal), /*batch*/ None).leave_when_waiting()
+        let runner = on_journal(runner, domain, &Arc::new(journal), /*batch*/ None).leave_when_waiting();
+        self.with_links(runner)
+    }
+
+    /// The runner with links in what its hooks are sent.
+    fn with_links(&self, runner: Runner) -> Runner {
+        let hooks = runner.hooks().clone().with_links(Arc::clone(&self.links) as _);
+        runner.with_hooks(hooks)
     }
 
     fn origin(
@@ -134,6 +144,7 @@ impl RunnerSource for Runners {
         }
         let making = aside(async move { found.runner(&again).await.map_err(|failure| failure.line()) });
         let (_, runner) = making.await?;
+        let runner = self.with_links(runner);
         if !plain.is_empty() && !is_scripted {
             self.kept.keep(plain, runner.clone());
         }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use loop_runtime::journal::SyncPolicy;
 use loop_server::api;
-use loop_server::doors::{self, Audit};
+use loop_server::doors::{self, Audit, Hosts};
 use loop_server::engine::{Engine, EngineLimits, ServedDomain};
+use loop_server::links::SignedLinks;
 use loop_server::pages;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +23,8 @@ use crate::output::{Failure, stream};
 
 pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     let listener = door::bind(&args).await?;
+    let at = listener.local_addr()?;
+    let hosts = Hosts::new(at, &args.public_hosts)?;
     let mut signals = Signals::new()?;
     loop_server::log_to(|line| stream::note(format!("loopgate: {line}")));
     telemetry::serve_metrics();
@@ -52,6 +55,7 @@ pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
         saves: args.written.saves(),
         again: AgainArgs::of_server(&args.written),
         kept: Kept::default(),
+        links: Arc::new(SignedLinks::new(Arc::clone(&journal), hosts.origin())),
     };
     let (jobs, queued) = (usize::from(args.jobs), u64::from(args.max_queued));
     let served: Vec<ServedDomain> = domains
@@ -68,10 +72,10 @@ pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     let opened = Engine::open(Arc::clone(&journal), served, Arc::new(runners), limits).await;
     let engine =
         opened.map_err(|error| Failure::new(error.for_operator().unwrap_or_else(|| error.to_string())))?;
-    let (at, limits) = (listener.local_addr()?, door::limits(&engine));
+    let limits = door::limits(&engine);
     // One log, so that what a caller adds to it is bounded wherever it comes from.
     let audit = Audit::of(Arc::clone(engine.journal()));
-    let doors = door::doors(&args, at, &engine, audit.clone(), limits.clone())?;
+    let doors = door::doors(&args, (at, hosts), &engine, audit.clone(), limits.clone())?;
     let source = pages_source(Arc::clone(engine.journal()), Some(engine.clone()), audit.clone());
     let router = doors.guard(api::router(engine.clone(), audit).merge(pages::router(source)));
     let ending = CancellationToken::new();
