@@ -6,7 +6,7 @@ use loop_core::run::AnswerFault;
 use crate::engine::EngineError;
 use crate::problem::HttpProblem;
 
-pub(super) fn problem(error: EngineError) -> HttpProblem {
+pub(crate) fn problem(error: EngineError) -> HttpProblem {
     // With the seconds after which it may pass by itself.
     let (status, name, title, retry) = match &error {
         EngineError::UnknownRun => return unknown_run(),

@@ -105,6 +105,7 @@ async fn accept(
         domain,
         traceparent,
         item: request.item,
+        file: String::new(),
         caller: Arc::clone(&known.0.name),
         key: key.map(str::to_owned),
         priority: request.priority,

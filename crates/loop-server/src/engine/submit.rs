@@ -22,6 +22,8 @@ pub struct NewRun {
     pub domain: Option<String>,
     /// The work item: JSON where its first character that is not blank is `{`, else Markdown.
     pub item: String,
+    /// The name of the file that holds the item. An item without an id has the name's stem as its id. Empty: there is none.
+    pub file: String,
     /// Who asks. It is the item's caller too.
     pub caller: Arc<str>,
     /// Their idempotency key. `None`: they gave none.
@@ -89,8 +91,9 @@ impl Engine {
         let domain = self.named(new.domain.as_deref())?;
         let key = new.key.as_deref().map(|key| named("Idempotency-Key", key)).transpose()?;
         let tags = tags(&new.tags)?;
-        let mut item =
-            domain.domain.item(&new.item, "item").map_err(|error| EngineError::Item(error.to_string()))?;
+        let origin = if new.file.is_empty() { "item".into() } else { named("file", &new.file)? };
+        let item = domain.domain.item(&new.item, &origin);
+        let mut item = item.map_err(|error| EngineError::Item(error.to_string()))?;
         item.caller = Some(Arc::clone(&new.caller));
         let body = Body { version: VERSION, item, settings: new.settings, tags, budget: None };
         // Nothing that is journaled holds a secret. What is masked here is masked in the run as well.

@@ -6,7 +6,11 @@
 
 mod approve;
 mod backtest;
+#[cfg(feature = "http")]
+mod begin;
 mod compare;
+#[cfg(feature = "http")]
+mod domain;
 mod report;
 #[cfg(feature = "http")]
 mod routes;

@@ -1,6 +1,8 @@
 //! The pages over HTTP. What a caller may not see does not exist for them.
 
+mod begin;
 mod decide;
+mod domains;
 mod known;
 mod listing;
 
@@ -67,6 +69,9 @@ pub fn router(source: PageSource) -> Router {
         .route("/runs/{run}", get(one))
         .route("/runs/{run}/approve", get(decide::page).post(decide::decided))
         .route("/compare", get(two))
+        .route("/new", get(begin::form).post(begin::begun))
+        .route("/domains", get(domains::list))
+        .route("/domains/{domain}", get(domains::one))
         .route(
             "/assets/style.css",
             get(|headers: HeaderMap| async move { asset("text/css; charset=utf-8", STYLE, &headers) }),
@@ -173,6 +178,9 @@ async fn one(
         EventKind::Started(started) => Some(title_of(&started.item)),
         _ => None,
     });
+    let domain = &recorded.spec.domain;
+    let served = pages.source.engine.as_ref().and_then(|engine| engine.domain(domain));
+    let begins_again = served.is_some() && caller.may(Role::Submit, domain);
     let (begin, end) = shell::around(PagePlace::Server, &title.unwrap_or_default());
     let content = made(move || {
         let prompts = pages.prompts(&id, &recorded);
@@ -180,6 +188,7 @@ async fn one(
         let stream = format!("/v1/runs/{}/events", super::encoded(id.as_str()));
         let events = if pages.source.engine.is_some() { stream.as_str() } else { "" };
         let view = OneRunView {
+            begins_again,
             events,
             at: query.at,
             place: PagePlace::Server,
