@@ -238,10 +238,22 @@ fn forms(t: &mut Table) {
     t.files("a form with files with the value of another session", &own, &[("csrf", "{other}")]);
     t.files("a form with files whose value is not in its first part", &own, &[("file", "x"), csrf]);
     t.files("a form with files whose value is in a name", &own, &[("csrf\"; x=\"{csrf}", "")]);
-    t.files("a form with files whose first part is of 300 KiB", &own, &[("file", &"x".repeat(300 << 10)), csrf]);
-    t.files("a form with files of a foreign page", &["{cookie}", "Origin: https://evil.example", FILES], &[csrf]);
+    t.files(
+        "a form with files whose first part is of 300 KiB",
+        &own,
+        &[("file", &"x".repeat(300 << 10)), csrf],
+    );
+    t.files(
+        "a form with files of a foreign page",
+        &["{cookie}", "Origin: https://evil.example", FILES],
+        &[csrf],
+    );
     t.files("a form with files without Origin and Sec-Fetch-Site", &["{cookie}", FILES], &[csrf]);
-    t.files("a form with files without a boundary", &["{cookie}", OWN, "Content-Type: multipart/form-data"], &[csrf]);
+    t.files(
+        "a form with files without a boundary",
+        &["{cookie}", OWN, "Content-Type: multipart/form-data"],
+        &[csrf],
+    );
     let two = "Content-Type: multipart/form-data; boundary=a; boundary=b1";
     t.files("a form with files with two boundaries", &["{cookie}", OWN, two], &[csrf]);
     t.raw(

@@ -124,7 +124,8 @@ async fn a_form_with_files_is_read_once_its_first_part_is_known() {
     let limits = DoorLimits { body_time: short, ..DoorLimits::default() };
     let slow = Server::start(Setup { limits, ..Setup::default() }).await;
     let (cookie, _) = slow.session().await;
-    let text = slow.text("POST /v1/runs/r1/approve", &[&cookie, same, kind, "Content-Length: 900"], &first[..30]);
+    let text =
+        slow.text("POST /v1/runs/r1/approve", &[&cookie, same, kind, "Content-Length: 900"], &first[..30]);
     let mut stream = slow.connect().await;
     stream.write_all(text.as_bytes()).await.unwrap();
     assert_eq!(Reply::read(&mut stream).await.kind(), "too-slow");

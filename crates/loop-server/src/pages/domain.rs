@@ -82,22 +82,26 @@ pub(super) fn domain(spec: &RunSpec, row: &DomainRow, bound: &CostBound) -> Stri
     shell::page(PagePlace::Server, &format!("Domain {}", row.name), &content)
 }
 
-/// What each tool does and may do. Below it, without a name, what changes that.
+/// What each tool does and may do, and below it what changes that.
 fn tools(spec: &RunSpec) -> Markup {
     let (rules, tools) = policy_in_words(spec);
+    let own = tools.iter().scan("", |last, [name, ..]| {
+        *last = if name.is_empty() { *last } else { name.as_str() };
+        Some(*last)
+    });
     html! {
         ul { @for rule in &rules { li { (t(rule)) } } }
         @if !tools.is_empty() {
             div.wide { table.stack {
-                (heads(&["Tool", "Effect", "May run", "Why"]))
-                tbody { @for [name, effect, may, why] in &tools { tr {
+                (heads(&["Tool", "Effect, or when", "May run", "Why"]))
+                tbody { @for (own, [name, effect, may, why]) in own.zip(&tools) { tr {
                     th scope="row" {
-                        @if name.is_empty() { span.quiet { "and then" } } @else { code { (t(name)) } }
+                        code.quiet[name.is_empty()] { (t(own)) }
                         @if let Some(tool) = spec.tool(name).filter(|tool| !tool.description.is_empty()) {
                             div.quiet { (t(&cut(&tool.description, MAX_DESCRIPTION).text)) }
                         }
                     }
-                    td data-label="Effect" { (t(effect)) }
+                    td data-label="Effect, or when" { (t(effect)) }
                     td data-label="May run" { (t(may)) }
                     td data-label="Why" { (t(why)) }
                 } } }

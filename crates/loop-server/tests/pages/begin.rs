@@ -160,6 +160,9 @@ fn desk<'v>(
     ]
 }
 
+/// Names on the page that are not of the form, and the file, which is none.
+const OF_NO_FORM: [&str; 3] = ["file", "viewport", "referrer"];
+
 fn submitter() -> Caller {
     caller(&[Role::Submit, Role::Read], None)
 }
@@ -206,7 +209,8 @@ async fn a_form_is_made_of_the_schema_and_begins_one_run() {
                     contact:\n- email: a@x.example";
     assert_eq!(&*item.full, expected);
     // A double click, and a form that is sent again.
-    let (again, twice) = tokio::join!(site.post(&submitter(), &sent), site.post(&submitter(), &sent));
+    let who = submitter();
+    let (again, twice) = tokio::join!(site.post(&who, &sent), site.post(&who, &sent));
     assert_eq!((&again.1, &twice.1, site.runs().await), (&first.1, &first.1, 1));
     // The same form with something else in it is another request, which is sent on purpose.
     let other = desk(&key, "Scanner", "3", "");
@@ -318,7 +322,7 @@ async fn a_run_is_begun_again_with_its_item() {
         (
             "desk",
             "file@T-1.json",
-            &br#"{"title": "A: b", "seats": 4, "text": "One\n\nnote: two", "contact": {"email": "a@x"}}"#[..],
+            &br#"{"title": "A: b", "text": "One\n\nnote: two", "seats": 4, "contact": {"email": "a@x"}}"#[..],
         ),
         ("crm", "file@Q 1.md", b"# Who is Bob?\n\nTell me <b>.\n\nid: 7"),
         ("crm", "file@q.json", br#"{"id": "Q-2", "title": "Who is Bob?", "text": "one\ntwo"}"#),
@@ -341,7 +345,8 @@ async fn a_run_is_begun_again_with_its_item() {
             let value = node.attribute("value").map_or_else(|| node.chosen(), str::to_owned);
             fields.push((name.to_owned(), value.trim_start_matches('\n').replace('\n', "\r\n")));
         }
-        let fields: Vec<_> = fields.iter().filter(|(name, _)| name != "file" && name != "viewport");
+        let fields =
+            fields.iter().filter(|(name, _)| !name.contains([' ', '-']) && !OF_NO_FORM.contains(&&**name));
         let fields: Vec<_> = fields.map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
         let (status, to, page) = site.post(&submitter(), &fields).await;
         assert_eq!(status, 303, "{page}");
@@ -385,9 +390,13 @@ async fn a_domain_and_its_form_are_for_those_who_see_it() {
         let page = site.get(&who, "/domains/crm").await;
         assert_eq!((got.0, posted.0, page.0), (get, post, domain), "{who:?}");
         if domain == 404 {
-            for page in
-                [got.2, posted.2, page.2, site.get(&who, "/domains").await.2, site.get(&who, "/new").await.2]
-            {
+            for page in [
+                got.2,
+                posted.2,
+                page.2.clone(),
+                site.get(&who, "/domains").await.2,
+                site.get(&who, "/new").await.2,
+            ] {
                 assert!(!page.contains("people register") && !page.contains("crm"), "{page}");
             }
         }
@@ -428,7 +437,7 @@ async fn a_domain_says_what_it_may_do_and_what_it_costs() {
         "search_user",
         "write_idempotent",
         "a person can be asked",
-        "limits: 5 passes, $0.500000 (estimated)",
+        "limits: 10 passes, $0.500000 (estimated)",
         "If each pass uses the most that it may",
         "offline/offline-1",
         "price of a million tokens: input $1.000000, output $5.000000",
@@ -453,5 +462,5 @@ async fn a_domain_says_what_it_may_do_and_what_it_costs() {
         assert!(text.contains(says), "{says}: {text}");
     }
     let (_, _, page) = site.get(&submitter(), "/new?domain=crm").await;
-    assert!(inert(&page).seen().contains("A run costs nothing : its models are free."), "{page}");
+    assert!(inert(&page).seen().contains("A run costs nothing , as the limits"), "{page}");
 }

@@ -64,7 +64,7 @@ impl CostBound {
         html! {
             @match self.most() {
                 Some((PicoUsd(0), why)) if self.budgets.iter().any(|it| left(it) == PicoUsd(0)) => p.notice.caution { "Nothing can be spent now: " (t(&why)) " is $0. A run that begins ends before its first call." }
-                Some((PicoUsd(0), _)) => p { "A run costs " strong { "nothing" } ": its models are free." }
+                Some((PicoUsd(0), _)) => p { "A run costs " strong { "nothing" } ", as the limits and prices of the domain say." }
                 Some((cost, why)) => p { "A run costs at most " strong { (cost.to_string()) } ", " (t(&why)) "." }
                 None => p.notice.caution { "What a run costs at most is not known: a model has no known price, and there is no limit of cost." }
             }
@@ -120,8 +120,7 @@ pub(super) fn begin(page: &BeginPage) -> String {
             @for (at, field) in page.fields.iter().enumerate() { (field.html(at)) }
             label for="file" { "A file in place of the fields" }
             p.quiet #file-hint { "JSON or Markdown in UTF-8, of at most " (grouped(page.max_bytes)) " bytes. If you choose one, the fields above do not count." }
-            input #file type="file" name="file" accept=".json,.md,.markdown,.txt,application/json,text/markdown,text/plain"
-                aria-invalid=[file.map(|_| "true")] aria-describedby=(if file.is_some() { "file-hint file-error" } else { "file-hint" });
+            input #file type="file" name="file" accept=".json,.md,.markdown,.txt,application/json,text/markdown,text/plain" aria-describedby=(if file.is_some() { "file-hint file-error" } else { "file-hint" });
             @if let Some(error) = file { p.error #file-error { (t(error)) } }
             h2 { "Cost" }
             (page.bound.html())

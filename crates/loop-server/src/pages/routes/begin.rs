@@ -66,7 +66,9 @@ pub(super) async fn form(
     if let Some(run) = own_run(&engine, &caller, served, &query.begun).await {
         let text = format!("Run {run} is accepted. It begins as soon as there is a place for it.");
         form.notices.push(Notice { text, is_good: true });
-        form.begun = caller.may(Role::Read, served.name()).then(|| run.to_string());
+        let has_page = caller.may(Role::Read, served.name())
+            && pages.source.journal.line(&run).await.is_ok_and(|line| line.is_some());
+        form.begun = has_page.then(|| run.to_string());
     }
     pages.begin_page(&engine, &caller, identity.as_ref(), (served, form), StatusCode::OK).await
 }
@@ -79,16 +81,32 @@ pub(super) async fn begun(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, HttpProblem> {
-    let engine = pages.engine_for(&caller)?;
     let Some(Extension(identity)) = identity else { return Err(not_a_form()) };
-    let boundary = boundary(&headers).ok_or_else(not_a_form)?;
+    let sent = sent(&pages, &caller, &identity, &headers, body).await;
+    if let Err(problem) = &sent {
+        let detail = Some(short(&problem.detail));
+        let entry = identity.entry(AuditAction::Submit, AuditResult::Refused);
+        note(&pages.source.audit, &identity, AuditEntry { detail, ..entry }).await;
+    }
+    sent
+}
+
+async fn sent(
+    pages: &Pages,
+    caller: &Caller,
+    identity: &Identity,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Response, HttpProblem> {
+    let engine = pages.engine_for(caller)?;
+    let boundary = boundary(headers).ok_or_else(not_a_form)?;
     let body = to_bytes(body, max_body(&engine)).await.map_err(|_| not_a_form())?;
     let sent = parts(&body, &boundary).ok_or_else(not_a_form)?;
     let text = |name: &str| {
         let part = sent.iter().find(|part| part.name == name && part.file.is_none())?;
         String::from_utf8(part.bytes.to_vec()).ok()
     };
-    let served = may_begin(&engine, &caller, &text("domain").ok_or_else(not_a_form)?)?;
+    let served = may_begin(&engine, caller, &text("domain").ok_or_else(not_a_form)?)?;
     let mut form = Form::new(served);
     form.key = text("key").filter(|key| !key.is_empty()).ok_or_else(not_a_form)?;
     form.id = text("id").unwrap_or_default();
@@ -98,7 +116,7 @@ pub(super) async fn begun(
         file.and_then(|part| Some((part.file.as_deref().filter(|name| !name.is_empty())?, part.bytes)));
     let Some((item, file)) = form.item(served, file) else {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
-        return pages.begin_page(&engine, &caller, Some(&identity), (served, form), status).await;
+        return pages.begin_page(&engine, caller, Some(identity), (served, form), status).await;
     };
     let is_file = !file.is_empty();
     let new = NewRun {
@@ -113,7 +131,7 @@ pub(super) async fn begun(
     // In a task of its own, so that it is recorded also where the browser closes the connection meanwhile.
     let task = tokio::spawn(submitted(engine.clone(), pages.source.audit.clone(), identity.clone(), new));
     let error = match task.await.map_err(|_| failed())? {
-        Ok(Submitted { run, .. }) => return sent_to(&pages, &caller, served, &run).await,
+        Ok(Submitted { run, .. }) => return sent_to(pages, caller, served, &run).await,
         Err(error) => error,
     };
     let is_of_file = is_file && matches!(error, EngineError::Item(_));
@@ -132,7 +150,7 @@ pub(super) async fn begun(
         true => form.file_error = Some(text),
         false => form.notices.push(Notice { text, is_good: false }),
     }
-    pages.begin_page(&engine, &caller, Some(&identity), (served, form), status).await
+    pages.begin_page(&engine, caller, Some(identity), (served, form), status).await
 }
 
 /// Submits a run and records it, as the API does.
@@ -152,13 +170,18 @@ async fn submitted(
         Err(error) => (AuditResult::Refused, None, Some(short(&error.to_string()))),
     };
     let entry = AuditEntry { run, detail, ..identity.entry(AuditAction::Submit, result) };
+    note(&audit, &identity, entry).await;
+    submitted
+}
+
+/// Records what is done already, or refused: an entry that cannot be written is reported to the operator.
+async fn note(audit: &Audit, identity: &Identity, entry: AuditEntry) {
     if let Err(error) = audit.note(entry).await {
         crate::log::note(format!(
             "an entry of the audit log is lost: submit of {}: {error}",
             identity.account()
         ));
     }
-    submitted
 }
 
 /// Leads to the page of the run as soon as there is one, and else back to the form, which names the run.
@@ -215,7 +238,7 @@ impl Form {
 
     fn fill(&mut self, served: &ServedDomain, item: &WorkItem) {
         if begin::fill(&mut self.fields, &served.domain, item) {
-            self.id = item.id.to_string();
+            self.id = plain(&item.id);
         } else {
             self.recorded = Some(crate::pages::text::cut(&item.full, MAX_RECORDED));
         }
@@ -246,6 +269,11 @@ impl Form {
         }
         Some((text.to_owned(), if name.trim().is_empty() { "file".to_owned() } else { name }))
     }
+}
+
+/// A name as the engine takes it.
+fn plain(name: &str) -> String {
+    name.chars().filter(|c| is_clean(*c) && !c.is_control()).take(MAX_NAME).collect()
 }
 
 /// Characters of the name of a file.
