@@ -25,6 +25,7 @@ use crate::caller;
 use crate::config::ToolKind;
 use crate::error::{DomainError, ItemError};
 use crate::file::File;
+use crate::item_schema::{self, ItemSchema};
 use crate::mcp::Servers;
 use crate::models::{self, Built};
 use crate::report::{self, DomainReport};
@@ -100,6 +101,7 @@ pub struct Domain {
     /// The secrets of the tools, by the variables of the environment that hold them. Empty: no tool needs any.
     pub credentials: Credentials,
     file: File,
+    item_schema: Option<ItemSchema>,
     warnings: Vec<String>,
     changed_tools: Vec<String>,
     of_calibration: Vec<String>,
@@ -142,6 +144,7 @@ impl Domain {
             let message = "runs ask a person only with `people = true`; write that as well, or take it out";
             return Err(file.error(&["gate", "approvals"], message));
         }
+        let item_schema = ItemSchema::of(&file)?;
         let tools = tools::tools(&file, options)?;
         let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry);
         // What names a tool of a server that is not trusted names nothing for that reason.
@@ -179,6 +182,7 @@ impl Domain {
             sync: file.config.journal.sync,
             budgets,
             file,
+            item_schema,
             save,
             warnings,
             changed_tools,
@@ -293,9 +297,23 @@ impl Domain {
     /// JSON where the first character that is not blank is `{`, else Markdown.
     ///
     /// # Errors
-    /// It is empty, is longer than [`item_bytes_max`](Self::item_bytes_max), is not JSON, or has no title.
+    /// It is empty, is longer than [`item_bytes_max`](Self::item_bytes_max), is not JSON, has no title, or is JSON that does
+    /// not fit [`item_schema`](Self::item_schema).
     pub fn item(&self, text: &str, origin: &str) -> Result<WorkItem, ItemError> {
-        item::read(&self.file.config.item, text, origin)
+        let item = item::read(&self.file.config.item, text, origin)?;
+        self.item_schema.as_ref().map_or(Ok(()), |schema| schema.check(text, origin))?;
+        Ok(item)
+    }
+
+    /// What a JSON item has to fit. `None`: the domain does not say.
+    pub fn item_schema(&self) -> Option<&ItemSchema> {
+        self.item_schema.as_ref()
+    }
+
+    /// The JSON from which an item of this domain is read that is the same work as a recorded one. `None`: the recorded one
+    /// is a text, or it is not known what it was read from.
+    pub fn item_json(&self, recorded: &WorkItem) -> Option<serde_json::Value> {
+        item_schema::json_of(&self.file.config.item, self.item_schema(), recorded)
     }
 
     /// The most bytes of a work item: who reads one from outside need not read further than one byte beyond.

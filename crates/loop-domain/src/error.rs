@@ -122,4 +122,12 @@ pub enum ItemError {
         /// What the part is for.
         what: &'static str,
     },
+    /// It is JSON that does not fit the domain's schema of items.
+    #[error("{origin}: the work item does not fit `item.schema`: {violations}; correct the item")]
+    Unfit {
+        /// The file or stream that it was read from.
+        origin: String,
+        /// What does not fit: at most three violations, each with its JSON pointer.
+        violations: String,
+    },
 }

@@ -54,6 +54,7 @@ mod hooks;
 mod http;
 pub mod import;
 mod item;
+mod item_schema;
 mod json;
 mod lock;
 #[cfg(all(feature = "mcp", unix))]
@@ -92,6 +93,7 @@ pub use caller::outlives_model;
 pub use command::kill_commands;
 pub use domain::{Domain, LoadOptions};
 pub use error::{DomainError, ItemError};
+pub use item_schema::ItemSchema;
 pub use lock::lock_schema;
 pub use policy_file::PolicyFile;
 pub use preset::preset;

@@ -170,22 +170,22 @@ fn output_tool(file: &File, output: &OutputConfig) -> Result<KeptTool, DomainErr
 
 fn declaration(file: &File, output: &OutputConfig) -> Result<ToolDeclaration, DomainError> {
     let declaration = ToolDeclaration::read(output.name.as_str(), output.description.trim());
-    Ok(declaration.schema(schema(file, &output.schema)?))
+    Ok(declaration.schema(schema(file, &["output", "schema"], &output.schema)?))
 }
 
-fn schema(file: &File, schema: &SchemaConfig) -> Result<Value, DomainError> {
+/// The JSON Schema at this place of the domain file.
+pub(crate) fn schema(file: &File, path: &[&str], schema: &SchemaConfig) -> Result<Value, DomainError> {
     let named = match schema {
         SchemaConfig::Inline(members) => return Ok(Value::Object(members.clone())),
         SchemaConfig::File(named) => named,
     };
-    let path = ["output", "schema"];
-    let place = file.resolve(&path, named);
+    let place = file.resolve(path, named);
     let shown = place.display();
     let text = files::text(&place, files::MAX_BYTES)
-        .map_err(|error| file.error(&path, format!("{shown}: {error}; name a file with a JSON Schema")))?;
+        .map_err(|error| file.error(path, format!("{shown}: {error}; name a file with a JSON Schema")))?;
     serde_json::from_str(&text).map_err(|error| {
         let message = format!("{shown}: it is no JSON: {error}; correct it there");
-        file.error(&path, one_line(message))
+        file.error(path, one_line(message))
     })
 }
 

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use loop_core::run::WorstCase;
 use loop_core::spec::CostMode;
+use loop_core::types::{Millis, PicoUsd};
 use loop_core::{RunSpec, WorkItem};
 use loop_prompts::Prompts;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::forecast::Forecast;
-use loop_runtime::report::Item;
+use loop_runtime::report::{Item, counted};
 
 /// The version of this format.
 pub const PLAN_VERSION: u32 = 1;
@@ -71,6 +72,69 @@ pub struct PassesThatFit {
     pub setting: String,
     /// The passes.
     pub passes: u32,
+}
+
+impl AtMost {
+    /// What a run uses at most, for people: names and values, without what exceeds a limit. `grouped` writes a number.
+    pub fn in_words(&self, grouped: impl Fn(u64) -> String) -> Vec<(&'static str, String)> {
+        let cost = self.cost_pico_usd.map(|cost| cost.saturating_sub(self.cost_over_limit_pico_usd));
+        let unknown = match self.called_runs.is_empty() {
+            true => "unknown: the price of a model is not known, and no cost limit is set",
+            false => "unknown: it calls runs, and no cost limit is set",
+        };
+        let cost = cost.map_or_else(|| unknown.to_owned(), |cost| PicoUsd(cost).to_string());
+        let people = match (self.requests_to_people, self.person_ms) {
+            (0, _) => "are not asked".to_owned(),
+            (requests, Some(ms)) => {
+                format!("{}, and {} of waiting more", counted(requests, "request"), seconds(ms))
+            }
+            (requests, None) => {
+                format!("{}, which wait until they are answered", counted(requests, "request"))
+            }
+        };
+        let runs = format!(
+            "{}: part of these limits; the tokens are of this domain's models",
+            self.called_runs.join(", ")
+        );
+        let runs = Some(("runs that it calls", runs)).filter(|_| !self.called_runs.is_empty());
+        let own = [
+            ("passes", self.passes.to_string()),
+            ("model calls", self.model_calls.to_string()),
+            ("tool calls", self.tool_calls.to_string()),
+            ("tokens", grouped(self.tokens.saturating_sub(self.tokens_over_limit))),
+            ("cost", cost),
+            ("wall clock", seconds(self.wall_ms)),
+            ("people", people),
+        ];
+        own.into_iter().chain(runs).collect()
+    }
+
+    /// What the limits of cost and tokens do not exclude: the amounts, and why. `None` in the mode `strict`.
+    pub fn worst_in_words(&self, grouped: impl Fn(u64) -> String) -> Option<(String, String)> {
+        let cost = self.cost_pico_usd.filter(|_| self.cost_over_limit_pico_usd > 0);
+        let cost = cost.map(|cost| PicoUsd(cost).to_string());
+        let tokens = (self.tokens_over_limit > 0).then(|| format!("{} tokens", grouped(self.tokens)));
+        let amounts: Vec<String> = cost.into_iter().chain(tokens).collect();
+        let checked = match self.cost_mode == CostMode::After.name() {
+            true => "checks the limit once a call is billed",
+            false => "begins no call whose estimate does not fit",
+        };
+        (!amounts.is_empty()).then(|| (amounts.join(" and "), format!("`{}` {checked}", self.cost_mode)))
+    }
+}
+
+impl PassesThatFit {
+    /// When its limit binds, for people.
+    pub fn in_words(&self) -> String {
+        match self.passes {
+            0 => "before a whole pass".to_owned(),
+            passes => format!("after {}", counted(passes, "pass")),
+        }
+    }
+}
+
+fn seconds(ms: u64) -> String {
+    format!("{} s", Millis(ms).in_seconds())
 }
 
 impl Plan {

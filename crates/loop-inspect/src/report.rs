@@ -184,7 +184,7 @@ fn cost(state: &Run, recorded: &Recorded) -> Vec<ReportEntry> {
         let calls = counted(keys.len() as u64, "call");
         let text = format!("{} {model}: {spent}, {calls}, {}", tier.name(), used(&tokens));
         let calls = format!("calls {}", keys.join(", "));
-        entry(text, price.map(in_words).into_iter().chain([calls]))
+        entry(text, price.map(price_in_words).into_iter().chain([calls]))
     };
     let notes = recorded.entries.iter().flat_map(|entry| &entry.notes);
     let below = notes.filter_map(|note| {
@@ -197,7 +197,7 @@ fn cost(state: &Run, recorded: &Recorded) -> Vec<ReportEntry> {
 }
 
 /// A price for people, for a million tokens.
-fn in_words(price: &Price) -> String {
+pub fn price_in_words(price: &Price) -> String {
     let million = |per_token: u64| PicoUsd(per_token.saturating_mul(1_000_000));
     let caches = [("cache read", price.cache_read), ("cache write", price.cache_write)];
     let rates = [("input", Some(price.input)), ("output", Some(price.output))].into_iter().chain(caches);

@@ -54,6 +54,19 @@ impl Table {
         self.raw(what, &of(&format!("POST {path}"), &headers, body));
     }
 
+    /// A post of a form with files, each part with its name.
+    fn files(&mut self, what: &'static str, headers: &[&str], parts: &[(&str, &str)]) {
+        let part = |(name, value): &(&str, &str)| {
+            format!("--b1\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+        };
+        let body = parts.iter().map(part).collect::<String>() + "--b1--\r\n";
+        let whole = "x".repeat(64);
+        let length = body.replace("{csrf}", &whole).replace("{other}", &whole).len();
+        let length = format!("Content-Length: {length}");
+        let headers: Vec<&str> = headers.iter().copied().chain([&*length]).collect();
+        self.raw(what, &of(&format!("POST {APPROVE}"), &headers, &body));
+    }
+
     fn raw(&mut self, what: &'static str, bytes: &str) {
         self.attacks.push(Attack { group: self.group, what, bytes: bytes.to_owned(), is_legal: false });
     }
@@ -73,6 +86,7 @@ const ADMIN: &str = "Authorization: Bearer {admin}";
 const READER: &str = "Authorization: Bearer {reader}";
 const SAME: &str = "Sec-Fetch-Site: same-origin";
 const OWN: &str = "Origin: http://{host}";
+const FILES: &str = "Content-Type: multipart/form-data; boundary=b1";
 const APPROVE: &str = "/v1/runs/r2/approve";
 
 fn table() -> Vec<Attack> {
@@ -259,6 +273,33 @@ fn forms(t: &mut Table) {
         "csrf={csrf}",
     );
     t.form("a stop without a session", "/runs/r1/stop", &[SAME], "csrf={csrf}");
+    let own = ["{cookie}", OWN, FILES];
+    let csrf = ("csrf", "{csrf}");
+    t.files("a form with files of a page of the session", &own, &[csrf, ("file", "x")]);
+    t.legal();
+    t.files("a form with files without the session's value", &own, &[("file", "x")]);
+    t.files("a form with files with a wrong value", &own, &[("csrf", "00000000")]);
+    t.files("a form with files with the value of another session", &own, &[("csrf", "{other}")]);
+    t.files("a form with files whose value is not in its first part", &own, &[("file", "x"), csrf]);
+    t.files("a form with files whose value is in a name", &own, &[("csrf\"; x=\"{csrf}", "")]);
+    t.files(
+        "a form with files whose first part is of 300 KiB",
+        &own,
+        &[("file", &"x".repeat(300 << 10)), csrf],
+    );
+    t.files(
+        "a form with files of a foreign page",
+        &["{cookie}", "Origin: https://evil.example", FILES],
+        &[csrf],
+    );
+    t.files("a form with files without Origin and Sec-Fetch-Site", &["{cookie}", FILES], &[csrf]);
+    t.files(
+        "a form with files without a boundary",
+        &["{cookie}", OWN, "Content-Type: multipart/form-data"],
+        &[csrf],
+    );
+    let two = "Content-Type: multipart/form-data; boundary=a; boundary=b1";
+    t.files("a form with files with two boundaries", &["{cookie}", OWN, two], &[csrf]);
     t.raw(
         "a form as plain text",
         &of(

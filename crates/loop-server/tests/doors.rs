@@ -103,6 +103,36 @@ async fn a_session_changes_something_with_what_its_page_was_given() {
 }
 
 #[tokio::test]
+async fn a_form_with_files_is_read_once_its_first_part_is_known() {
+    let server = Server::start(Setup::default()).await;
+    let (cookie, csrf) = server.session().await;
+    let kind = "Content-Type: multipart/form-data; boundary=b1";
+    let same = "Sec-Fetch-Site: same-origin";
+    let first = format!("--b1\r\nContent-Disposition: form-data; name=\"csrf\"\r\n\r\n{csrf}\r\n--b1\r\n");
+    let send = async |server: &Server, body: &str, length: usize| {
+        let length = format!("Content-Length: {length}");
+        let text = server.text("POST /v1/runs/r1/approve", &[&cookie, same, kind, &length], body);
+        server.send(text.as_bytes()).await
+    };
+    // It may be as large as any body, and a form without files may not.
+    let large = format!("{first}{}", "x".repeat(1 << 20));
+    assert_eq!((send(&server, &large, large.len()).await.status, server.changes()), (200, 1));
+    let huge = format!("{first}{}", "x".repeat(3 << 20));
+    assert_eq!(send(&server, &huge, huge.len()).await.kind(), "too-large");
+    // Not more of it is waited for than before.
+    let short = Duration::from_millis(200);
+    let limits = DoorLimits { body_time: short, ..DoorLimits::default() };
+    let slow = Server::start(Setup { limits, ..Setup::default() }).await;
+    let (cookie, _) = slow.session().await;
+    let text =
+        slow.text("POST /v1/runs/r1/approve", &[&cookie, same, kind, "Content-Length: 900"], &first[..30]);
+    let mut stream = slow.connect().await;
+    stream.write_all(text.as_bytes()).await.unwrap();
+    assert_eq!(Reply::read(&mut stream).await.kind(), "too-slow");
+    assert_eq!((server.changes(), slow.changes()), (1, 0));
+}
+
+#[tokio::test]
 async fn a_session_by_tls_has_a_cookie_that_needs_it() {
     let server = Server::start(Setup::default()).await;
     let code = server.doors.invite().unwrap().unwrap();

@@ -212,6 +212,27 @@ impl Node {
         }
     }
 
+    /// It and everything in it, in the order of the page.
+    pub fn all(&self) -> Vec<&Self> {
+        let mut found = vec![self];
+        if let Self::Element { children, .. } = self {
+            found.extend(children.iter().flat_map(Self::all));
+        }
+        found
+    }
+
+    /// What a browser sends of a choice or of a field of several lines.
+    pub fn chosen(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Element { name, children, .. } if name == "select" => {
+                let chosen = children.iter().find(|it| it.attribute("selected").is_some());
+                chosen.and_then(|it| it.attribute("value")).unwrap_or_default().to_owned()
+            }
+            Self::Element { children, .. } => children.iter().map(Self::chosen).collect(),
+        }
+    }
+
     /// It and everything in it that is seen, in the order of the page.
     pub fn all_seen(&self) -> Vec<&Self> {
         let mut found = Vec::new();

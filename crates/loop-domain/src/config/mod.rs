@@ -173,6 +173,9 @@ pub(crate) struct ItemConfig {
     /// The most bytes of an item; a longer one is refused before a run begins. Default: 1,048,576.
     #[schemars(range(min = 1))]
     pub(crate) max_bytes: u64,
+    /// The JSON Schema that a JSON item has to fit, or the file that holds it. The page that begins a run has a field for each
+    /// of its properties. Default: none.
+    pub(crate) schema: Option<SchemaConfig>,
     /// Whom and what the item concerns; queries use these values as `:scope_account` and so on.
     pub(crate) scope: ScopeConfig,
 }
@@ -185,6 +188,7 @@ impl Default for ItemConfig {
             title: "/title".to_owned(),
             compact: Vec::new(),
             max_bytes: 1 << 20,
+            schema: None,
             scope: ScopeConfig::default(),
         }
     }

@@ -33,6 +33,7 @@ use crate::metrics::Metrics;
 use crate::problem::HttpProblem;
 
 pub use openapi::document;
+pub(crate) use refuse::problem;
 pub use types::*;
 
 /// What the handlers share.

@@ -188,6 +188,7 @@ async fn accept(
         traceparent,
         item: request.item,
         from: None,
+        file: String::new(),
         caller: Arc::clone(&known.0.name),
         key,
         priority: request.priority,

@@ -26,7 +26,7 @@ impl Attempted {
     pub(super) fn of(request: &Request) -> Option<Self> {
         let steps: Vec<&str> = request.uri().path().trim_matches('/').split('/').collect();
         let (action, run, key) = match (request.method(), steps.as_slice()) {
-            (&Method::POST, ["v1", "runs"]) => (AuditAction::Submit, None, None),
+            (&Method::POST, ["v1", "runs"] | ["new"]) => (AuditAction::Submit, None, None),
             // In a form of a page it is not known which decision it was.
             (&Method::POST, ["runs", run, "approve"]) => (AuditAction::Decide, Some(*run), None),
             (&Method::POST, ["v1", "runs", run, what] | ["runs", run, what]) => {
@@ -87,6 +87,7 @@ mod tests {
         };
         for (method, path, expected) in [
             ("POST", "/v1/runs", Some("submit ")),
+            ("POST", "/new", Some("submit ")),
             ("POST", "/v1/runs/r1/approve", Some("approve r1")),
             ("POST", "/v1/runs/r1/instructions", Some("instruct r1")),
             ("POST", "/v1/runs/r1/resume", Some("resume r1")),

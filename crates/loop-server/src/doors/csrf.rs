@@ -1,12 +1,15 @@
 //! Forged requests: a change with a cookie sends back what the page of its session was given, which no other site knows.
+//! It is in a header, in a form, or in the first part of a form with files.
 
 use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 
-use super::body::limited;
+use futures::{StreamExt as _, stream};
+
+use super::body::{Cut, limited};
 use super::form;
 use super::refusal::{Refused, cut_body, forbidden, malformed};
 use super::sessions::is_csrf_of;
@@ -20,6 +23,9 @@ pub(super) async fn check_csrf(request: Request, session: &str, time: Duration) 
         let is_own = given.iter().all(is_own);
         return if is_own { Ok(request) } else { Err(missing()) };
     }
+    if let Some(boundary) = form::boundary(request.headers()) {
+        return check_first_part(request, session, &boundary, time).await?.ok_or_else(missing);
+    }
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
     if !kind.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded") {
@@ -29,7 +35,7 @@ pub(super) async fn check_csrf(request: Request, session: &str, time: Duration) 
     let (body, fate) = limited(body, MAX_FORM, time);
     let bytes = to_bytes(body, usize::MAX).await.map_err(|_| match fate.cut() {
         Some(cut) => Refused::from(cut_body(cut)).closing(),
-        None => malformed(StatusCode::BAD_REQUEST, "the body is not whole; send it again"),
+        None => not_whole(),
     })?;
     let given = std::str::from_utf8(&bytes).ok().and_then(|form| form::field(form, "csrf"));
     if !given.is_some_and(|given| is_csrf_of(session, &given)) {
@@ -38,7 +44,47 @@ pub(super) async fn check_csrf(request: Request, session: &str, time: Duration) 
     Ok(Request::from_parts(parts, Body::from(bytes)))
 }
 
+/// A form with files sends it in its first part, so no more of the form is read before its session is trusted. `None`: it
+/// does not.
+async fn check_first_part(
+    request: Request,
+    session: &str,
+    boundary: &str,
+    time: Duration,
+) -> Result<Option<Request>, Refused> {
+    let (parts, body) = request.into_parts();
+    let mut rest = body.into_data_stream();
+    let mut read: Vec<u8> = Vec::new();
+    let reading = async {
+        loop {
+            if let Some((part, _)) = form::part(&read, boundary) {
+                let given = std::str::from_utf8(part.bytes).ok().filter(|_| part.name == "csrf");
+                return Ok(given.is_some_and(|given| is_csrf_of(session, given)));
+            }
+            if read.len() > MAX_FIRST_PART {
+                return Ok(false);
+            }
+            match rest.next().await {
+                Some(Ok(bytes)) => read.extend_from_slice(&bytes),
+                Some(Err(_)) | None => return Err(not_whole()),
+            }
+        }
+    };
+    let is_own = tokio::time::timeout(time, reading).await;
+    if !is_own.map_err(|_| Refused::from(cut_body(Cut::TooSlow)).closing())?? {
+        return Ok(None);
+    }
+    let whole = stream::once(async { Ok(Bytes::from(read)) }).chain(rest);
+    Ok(Some(Request::from_parts(parts, Body::from_stream(whole))))
+}
+
+fn not_whole() -> Refused {
+    malformed(StatusCode::BAD_REQUEST, "the body is not whole; send it again")
+}
+
 /// Bytes of a form, which is read before its session is trusted.
 const MAX_FORM: u64 = 256 << 10;
+/// The same of a form with files, up to what arrives at a time.
+const MAX_FIRST_PART: usize = 4 << 10;
 /// How long it may take.
 pub(super) const FORM_TIME: Duration = Duration::from_secs(10);

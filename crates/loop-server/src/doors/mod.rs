@@ -92,4 +92,7 @@ pub use self::{
 };
 
 #[cfg(feature = "http")]
-pub(crate) use self::{audit::short, form::field};
+pub(crate) use self::{
+    audit::short,
+    form::{boundary, field, parts},
+};

@@ -27,6 +27,8 @@ pub struct NewRun {
     /// The run that it begins from, whose domain, item, tags and settings are then those of this one. `None`: it begins
     /// with `item`.
     pub from: Option<RunFrom>,
+    /// The name of the file that holds the item. An item without an id has the name's stem as its id. Empty: there is none.
+    pub file: String,
     /// Who asks. It is the item's caller too.
     pub caller: Arc<str>,
     /// Their idempotency key. `None`: they gave none.
@@ -197,8 +199,9 @@ impl Engine {
     fn body_of(&self, new: &NewRun) -> Result<(&ServedDomain, Body), EngineError> {
         let domain = self.named(new.domain.as_deref())?;
         let tags = tags(&new.tags)?;
-        let mut item =
-            domain.domain.item(&new.item, "item").map_err(|error| EngineError::Item(error.to_string()))?;
+        let origin = if new.file.is_empty() { "item".into() } else { named("file", &new.file)? };
+        let item = domain.domain.item(&new.item, &origin);
+        let mut item = item.map_err(|error| EngineError::Item(error.to_string()))?;
         item.caller = Some(Arc::clone(&new.caller));
         let settings = new.settings.clone();
         Ok((domain, Body { version: VERSION, item, from: None, settings, tags, budget: None }))

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use loop_core::Run;
 use loop_core::types::{RunId, StopClass};
 use loop_inspect::listed::ListedCost;
+use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger, Taken};
 use loop_runtime::journal::list::{RunQuery, RunSummary};
 use loop_runtime::journal::queue::Submission;
 use loop_runtime::journal::versions::not_on_engine;
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::cell::{Cell, Known};
 use super::submit::Body;
 use super::work::{ELSEWHERE, NEVER, until};
-use super::{Engine, EngineError, RunPhase};
+use super::{Engine, EngineError, RunPhase, ServedDomain};
 
 /// A run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -216,6 +217,23 @@ impl Engine {
             return Ok(Some((submission.domain, Some(submission.caller))));
         }
         Ok(self.inner.journal.line(run).await?.map(|line| (line.domain, None)))
+    }
+
+    /// The budgets that a run of a domain counts against, and what is taken from each now: those of the domain, and that of
+    /// the caller if there is one.
+    ///
+    /// # Errors
+    /// If the journal cannot be read or written.
+    pub async fn budgets(
+        &self,
+        domain: &ServedDomain,
+        of_caller: Option<SharedBudget>,
+    ) -> Result<Vec<(SharedBudget, Taken)>, EngineError> {
+        let none = || SharedBudgets::new(Arc::clone(&self.inner.journal) as Arc<dyn SharedLedger>, []);
+        let shared = domain.runner.shared_budgets().cloned().unwrap_or_else(none);
+        let shared = of_caller.into_iter().fold(shared, SharedBudgets::and);
+        // Looking at none settles nothing.
+        if shared.is_empty() { Ok(Vec::new()) } else { Ok(shared.taken().await?) }
     }
 
     /// A run as the journal has it.

@@ -8,7 +8,11 @@
 mod act;
 mod approve;
 mod backtest;
+#[cfg(feature = "http")]
+mod begin;
 mod compare;
+#[cfg(feature = "http")]
+mod domain;
 #[cfg(feature = "http")]
 mod pending;
 mod report;

@@ -1,7 +1,9 @@
 //! The pages over HTTP. What a caller may not see does not exist for them.
 
 mod act;
+mod begin;
 mod decide;
+mod domains;
 mod known;
 mod link;
 mod listing;
@@ -77,6 +79,9 @@ pub fn router(source: PageSource) -> Router {
         .route("/runs/{run}/approve", get(decide::page).post(decide::decided))
         .route("/runs/{run}/{what}", get(act::file).post(act::done))
         .route("/compare", get(two))
+        .route("/new", get(begin::form).post(begin::begun))
+        .route("/domains", get(domains::list))
+        .route("/domains/{domain}", get(domains::one))
         .route(
             "/assets/style.css",
             get(|headers: HeaderMap| async move { asset("text/css; charset=utf-8", STYLE, &headers) }),
@@ -211,6 +216,9 @@ impl Pages {
             EventKind::Started(started) => Some(title_of(&started.item)),
             _ => None,
         });
+        let domain = &recorded.spec.domain;
+        let served = self.source.engine.as_ref().and_then(|engine| engine.domain(domain));
+        let begins_again = served.is_some() && caller.may(Role::Submit, domain);
         let (begin, end) = shell::around(PagePlace::Server, &title.unwrap_or_default());
         let pages = self.clone();
         let content = made(move || {
@@ -219,6 +227,7 @@ impl Pages {
             let stream = format!("/v1/runs/{}/events", super::encoded(id.as_str()));
             let events = if pages.source.engine.is_some() { stream.as_str() } else { "" };
             let view = OneRunView {
+                begins_again,
                 events,
                 now,
                 at,

@@ -128,6 +128,7 @@ pub(crate) fn page(place: PagePlace, title: &str, content: &Markup) -> String {
                             a.brand href="/" { "Loopgate" }
                             a href="/" { "Runs" }
                             a href="/compare" { "Compare" }
+                            a href="/domains" { "Domains" }
                             (PreEscaped(READER))
                             a.last href="/logout" { "Log out" }
                         }

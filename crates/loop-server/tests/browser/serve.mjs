@@ -337,6 +337,44 @@ check("no page of a role had an error", owner.troubles.length + looks.troubles.l
   check("a page that follows a reply has no error", writing.troubles.length === 0, writing.troubles.join("; "));
   await writing.close();
 }
+// ---- begin a run on the pages, and begin it again ----
+
+await page.goto(`${origin}/domains`);
+await leads(page, "main a[href='/domains/crm']", /domains\/crm$/);
+const about = await page.innerText("main");
+check("a domain says what its tools may do", ["update_user", "write_idempotent", "a person can be asked"].every((it) => about.includes(it)), about);
+await leads(page, "text=Begin a run", /new\?domain=crm$/);
+check("the form says what the run may cost", (await page.innerText("form.decide")).includes("A run costs"), await page.innerText("main"));
+// What is wrong is said at its field.
+{
+  const wrong = await opened(session, { expected: [422] });
+  await wrong.goto(`${origin}/new?domain=crm`);
+  await wrong.fill("[name='item.title']", "Bob");
+  await wrong.click("text=Begin the run");
+  await wrong.waitForSelector(".error");
+  check("what is missing is said at its field", (await wrong.getAttribute("[name='item.text']", "aria-invalid")) === "true", await wrong.innerText("main"));
+  check("what was typed stays", (await wrong.inputValue("[name='item.title']")) === "Bob");
+  await painted(wrong);
+  await wrong.close();
+}
+for (const [name, at] of Object.entries({ domains: "/domains", domain: "/domains/crm", new: "/new?domain=crm" })) {
+  await passes(`server ${name}`, origin + at, { windows, storageState });
+}
+const before = (await asked("/v1/runs")).body.runs.length;
+await page.fill("[name='item.text']", "Who is Bob?");
+// A double click is one run.
+await page.dblclick("text=Begin the run");
+await page.waitForURL(/runs\//);
+const begun = new URL(page.url()).pathname.split("/").pop();
+await reached(begun, ["ended"]);
+await page.goto(`${origin}/runs/${begun}`);
+await leads(page, "text=Run again", /new\?from=/);
+check("the form has the item of the run", (await page.inputValue("[name='item.text']")) === "Who is Bob?");
+await page.setInputFiles("#file", { name: "Q-9.json", mimeType: "application/json", buffer: Buffer.from('{"title": "Who is Ann?"}') });
+await leads(page, "text=Begin the run", /runs\//);
+check("a file takes the place of the fields", (await page.innerText("h1")).includes("Q-9: Who is Ann?"), await page.innerText("h1"));
+const listed = (await asked("/v1/runs")).body.runs.length;
+check("a double click began one run", listed === before + 2, listed);
 
 // ---- out ----
 

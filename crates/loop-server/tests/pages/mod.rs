@@ -2,6 +2,8 @@
 
 #[cfg(feature = "http")]
 mod act;
+#[cfg(feature = "http")]
+mod begin;
 mod claims;
 mod hostile;
 #[cfg(feature = "http")]

@@ -65,6 +65,15 @@ impl SchemaCheck {
         }
         violation::of_value(&self.validator, value)
     }
+
+    /// What of `value` does not fit, for a form: at most 20 violations, each the JSON pointer of a place and what is wrong
+    /// there. Empty where everything fits.
+    pub fn each_violation(&self, value: &Value) -> Vec<(String, String)> {
+        if is_deeper(value, MAX_DEPTH) {
+            return vec![(String::new(), format!("the value nests deeper than {MAX_DEPTH} levels"))];
+        }
+        violation::each(&self.validator, value, 20)
+    }
 }
 
 impl fmt::Debug for SchemaCheck {

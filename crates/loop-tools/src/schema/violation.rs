@@ -20,18 +20,24 @@ const LISTED: usize = 20;
 
 /// What of `value` does not fit, at most three schema violations; `None` where everything does.
 pub(crate) fn of_value(validator: &Validator, value: &Value) -> Option<String> {
-    if validator.is_valid(value) {
-        return None;
-    }
+    let reported = each(validator, value, SCHEMA_VIOLATIONS);
+    (!reported.is_empty()).then(|| joined(&reported))
+}
+
+/// What of `value` does not fit, at most `max` schema violations: the JSON pointer of each, and what is wrong there.
+pub(crate) fn each(validator: &Validator, value: &Value, max: usize) -> Vec<(String, String)> {
     let mut reported = Vec::new();
+    if validator.is_valid(value) {
+        return reported;
+    }
     for error in validator.iter_errors(value) {
         tell(&error, &mut reported);
-        if reported.len() >= SCHEMA_VIOLATIONS {
+        if reported.len() >= max {
             break;
         }
     }
-    reported.truncate(SCHEMA_VIOLATIONS);
-    (!reported.is_empty()).then(|| reported.join("; "))
+    reported.truncate(max);
+    reported
 }
 
 /// Why a schema does not compile. The pointer is one into the schema.
@@ -39,11 +45,15 @@ pub(crate) fn of_schema(error: &ValidationError<'_>) -> String {
     let mut reported = Vec::new();
     tell(error, &mut reported);
     reported.truncate(SCHEMA_VIOLATIONS);
-    reported.join("; ")
+    joined(&reported)
+}
+
+fn joined(reported: &[(String, String)]) -> String {
+    reported.iter().map(|(pointer, text)| at(pointer, text)).collect::<Vec<_>>().join("; ")
 }
 
 /// Says one error; where it is that no alternative fits, what is wrong with the one that was meant.
-fn tell(error: &ValidationError<'_>, reported: &mut Vec<String>) {
+fn tell(error: &ValidationError<'_>, reported: &mut Vec<(String, String)>) {
     let pointer = error.instance_path().as_str();
     match error.kind() {
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
@@ -54,22 +64,22 @@ fn tell(error: &ValidationError<'_>, reported: &mut Vec<String>) {
             let meant = context.iter().min_by_key(|errors| distance(errors, pointer));
             match meant.filter(|errors| !errors.is_empty()) {
                 Some(errors) => errors.iter().for_each(|error| tell(error, reported)),
-                None => reported.push(at(pointer, &words(error))),
+                None => reported.push((pointer.to_owned(), words(error))),
             }
         }
         // The pointer names the member itself, as the core's own check does.
         Kind::Required { property: Value::String(name) } => {
-            reported.push(at(&member(pointer, name), "is required"));
+            reported.push((member(pointer, name), "is required".to_owned()));
         }
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             let unexpected = unexpected.iter().take(SCHEMA_VIOLATIONS);
-            reported.extend(unexpected.map(|name| at(&member(pointer, name), "is not allowed")));
+            reported.extend(unexpected.map(|name| (member(pointer, name), "is not allowed".to_owned())));
         }
         Kind::PropertyNames { error } => {
             let name = error.instance().as_str().unwrap_or_default();
-            reported.push(at(&member(pointer, name), &format!("the name is not allowed: {}", words(error))));
+            reported.push((member(pointer, name), format!("the name is not allowed: {}", words(error))));
         }
-        _ => reported.push(at(pointer, &words(error))),
+        _ => reported.push((pointer.to_owned(), words(error))),
     }
 }
 
@@ -223,7 +233,7 @@ fn distance(errors: &[ValidationError<'_>], pointer: &str) -> usize {
 }
 
 /// Where each alternative has a tag of its own and the value has none of them: what the tag may be.
-fn tags(context: &[Vec<ValidationError<'static>>]) -> Option<String> {
+fn tags(context: &[Vec<ValidationError<'static>>]) -> Option<(String, String)> {
     let mut known = Vec::new();
     let mut place = None;
     for errors in context {
@@ -238,7 +248,7 @@ fn tags(context: &[Vec<ValidationError<'static>>]) -> Option<String> {
         known.push(Value::clone(tag));
     }
     let pointer = place.filter(|_| known.len() > 1)?;
-    Some(at(pointer, &format!("is none of {}", list(&Value::Array(known)))))
+    Some((pointer.to_owned(), format!("is none of {}", list(&Value::Array(known)))))
 }
 
 #[cfg(test)]

@@ -196,6 +196,7 @@ impl Head {
                 "run " code { (t(&self.id)) } " of " strong { (t(&self.domain)) } ", begun " (time(self.unix_ms)) " UTC"
                 @if shown.place.is_server() {
                     " · " a href={ "/compare?a=" (encoded(&self.id)) } { "Compare" }
+                    @if shown.begins_again { " · " a href={ "/new?from=" (encoded(&self.id)) } { "Run again" } }
                     @if let Some(caller) = &self.caller {
                         " · called by " a href={ "/runs/" (encoded(caller)) } { (t(caller)) }
                     }

@@ -45,6 +45,8 @@ pub struct OneRunView<'a> {
     pub at: Option<u64>,
     /// Where the page is.
     pub place: PagePlace,
+    /// Whether the caller may begin a run of the same item.
+    pub begins_again: bool,
     /// The templates that the run was begun with. `None`, or others: the prompts are not shown.
     pub prompts: Option<&'a Prompts>,
     /// The wall time in milliseconds since 1970, where a driver is at work on the run, so that its clock runs. `None`: it does not.
@@ -100,7 +102,13 @@ impl OneRunPage {
         } else {
             view.rest.to_owned()
         };
-        let shown = Shown { at: view.at.unwrap_or(last).min(last), last, place: view.place, rest };
+        let shown = Shown {
+            at: view.at.unwrap_or(last).min(last),
+            last,
+            place: view.place,
+            begins_again: view.begins_again,
+            rest,
+        };
         let mut page = Self {
             shown,
             stream: view.events.to_owned(),

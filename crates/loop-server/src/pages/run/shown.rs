@@ -12,6 +12,8 @@ pub(super) struct Shown {
     pub(super) at: u64,
     pub(super) last: u64,
     pub(super) place: PagePlace,
+    /// Whether the caller may begin a run of the same item.
+    pub(super) begins_again: bool,
     /// How the whole of a cut text is had.
     pub(super) rest: String,
 }

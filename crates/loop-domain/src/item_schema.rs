@@ -1,0 +1,232 @@
+//! The JSON Schema of a domain's work items, and the JSON that a recorded item is made from.
+
+use std::fmt;
+
+use loop_core::WorkItem;
+use loop_core::types::is_blank;
+use loop_tools::schema::SchemaCheck;
+use serde_json::{Map, Value};
+
+use crate::config::ItemConfig;
+use crate::error::{DomainError, ItemError};
+use crate::file::File;
+use crate::{item, protocol};
+
+/// What a JSON item of a domain has to fit.
+pub struct ItemSchema {
+    value: Value,
+    check: SchemaCheck,
+}
+
+impl fmt::Debug for ItemSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ItemSchema").field(&self.value).finish()
+    }
+}
+
+impl ItemSchema {
+    /// The schema that the domain file names. `None`: it names none.
+    pub(crate) fn of(file: &File) -> Result<Option<Self>, DomainError> {
+        let Some(config) = &file.config.item.schema else { return Ok(None) };
+        let path = ["item", "schema"];
+        let value = protocol::schema(file, &path, config)?;
+        if value.get("type").and_then(Value::as_str) != Some("object") {
+            let message = "an item is an object; write `type = \"object\"` at the top of the schema";
+            return Err(file.error(&path, message));
+        }
+        let check = SchemaCheck::new(&value)
+            .map_err(|error| file.error(&path, format!("it is no JSON Schema: {error}; correct it")))?;
+        Ok(Some(Self { value, check }))
+    }
+
+    /// The properties at its top, in the order of the schema, each without its reference to another place of the schema.
+    pub fn properties(&self) -> impl Iterator<Item = (&str, &Value)> {
+        let properties = self.value.get("properties").and_then(Value::as_object).into_iter().flatten();
+        properties.map(|(name, schema)| (name.as_str(), self.resolved(schema)))
+    }
+
+    /// Whether an item has to have this property.
+    pub fn requires(&self, name: &str) -> bool {
+        let required = self.value.get("required").and_then(Value::as_array);
+        required.is_some_and(|required| required.iter().any(|it| it == name))
+    }
+
+    /// What of an item does not fit, as [`SchemaCheck::each_violation`] says it.
+    pub fn each_violation(&self, item: &Value) -> Vec<(String, String)> {
+        self.check.each_violation(item)
+    }
+
+    /// Fails where a text is JSON that does not fit.
+    pub(crate) fn check(&self, text: &str, origin: &str) -> Result<(), ItemError> {
+        let text = text.trim_start_matches('\u{feff}').trim_start();
+        let json: Option<Value> =
+            Some(text).filter(|text| text.starts_with('{')).map(serde_json::from_str).and_then(Result::ok);
+        match json.and_then(|json| self.check.violations(&json)) {
+            None => Ok(()),
+            Some(violations) => Err(ItemError::Unfit { origin: origin.to_owned(), violations }),
+        }
+    }
+
+    fn resolved<'a>(&'a self, mut schema: &'a Value) -> &'a Value {
+        for _ in 0..MAX_REFERENCES {
+            let reference = schema.get("$ref").and_then(Value::as_str);
+            let Some(found) = reference.and_then(|it| self.value.pointer(it.strip_prefix('#')?)) else {
+                break;
+            };
+            schema = found;
+        }
+        schema
+    }
+}
+
+/// How many references in a row are followed.
+const MAX_REFERENCES: usize = 16;
+
+/// The JSON from which an item is read that is the same work. `None`: the item is a text, or there is no such JSON.
+///
+/// An item is recorded as people and models read it, so its members are read from that text by the schema, and the result
+/// counts only where it becomes the recorded item again.
+pub(crate) fn json_of(
+    config: &ItemConfig,
+    schema: Option<&ItemSchema>,
+    recorded: &WorkItem,
+) -> Option<Value> {
+    let reader = Reader { schema };
+    let json = Value::Object(reader.top(&recorded.full)?);
+    let text = serde_json::to_string(&json).ok()?;
+    let read = item::read(config, &text, &format!("{}.json", recorded.id)).ok()?;
+    (read.digest() == recorded.digest()).then_some(json)
+}
+
+/// Reads what [`Json::render`](crate::json::Json::render) writes.
+struct Reader<'a> {
+    schema: Option<&'a ItemSchema>,
+}
+
+/// A member: its key, what follows on its line, and the lines below it.
+type Member<'t> = (&'t str, &'t str, Vec<&'t str>);
+
+impl Reader<'_> {
+    fn top(&self, text: &str) -> Option<Map<String, Value>> {
+        let mut members: Vec<Member<'_>> = Vec::new();
+        let mut before = "";
+        for line in text.lines() {
+            let found =
+                member(line).filter(|(key, _)| self.is_key(key) && !members.iter().any(|(it, ..)| it == key));
+            // A text of several lines ends with a blank one.
+            let is_text = members
+                .last()
+                .is_some_and(|(_, first, below)| first.is_empty() && below.first() == Some(&""));
+            match (found, members.last_mut()) {
+                (Some((key, first)), _) if !is_text || before.is_empty() => {
+                    members.push((key, first, Vec::new()))
+                }
+                (_, Some((.., below))) => below.push(line),
+                (_, None) => return None,
+            }
+            before = line;
+        }
+        members.into_iter().map(|it| self.value(it, self.schema.map(|schema| &schema.value))).collect()
+    }
+
+    fn is_key(&self, key: &str) -> bool {
+        match self.schema {
+            Some(schema) => schema.properties().any(|(name, _)| name == key),
+            None => key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-')),
+        }
+    }
+
+    /// A member of an object with this schema.
+    fn value(&self, (key, first, below): Member<'_>, object: Option<&Value>) -> Option<(String, Value)> {
+        let schema = object.and_then(|object| self.part(object.get("properties")?.get(key)?));
+        let is_text = !first.is_empty() || below.first() == Some(&"");
+        let value = if is_text { typed(&text(first, &below), schema) } else { self.bullets(&below, schema)? };
+        Some((key.to_owned(), value))
+    }
+
+    fn part<'s>(&'s self, schema: &'s Value) -> Option<&'s Value> {
+        Some(self.schema?.resolved(schema))
+    }
+
+    /// A list or an object in bullets.
+    fn bullets(&self, lines: &[&str], schema: Option<&Value>) -> Option<Value> {
+        let mut entries: Vec<Vec<&str>> = Vec::new();
+        for line in lines {
+            match (
+                line.strip_prefix('-').filter(|rest| rest.is_empty() || rest.starts_with(' ')),
+                entries.last_mut(),
+            ) {
+                (Some(first), _) => entries.push(vec![first.trim_start()]),
+                (None, Some(entry)) if line.is_empty() => entry.push(line),
+                (None, Some(entry)) => entry.push(line.strip_prefix("  ")?),
+                (None, None) => return None,
+            }
+        }
+        let is_of = |kind: &str| schema.and_then(|schema| schema.get("type")).is_some_and(|it| it == kind);
+        let keyed = entries.iter().map(|entry| member(entry.first()?));
+        let keyed: Option<Vec<(&str, &str)>> = keyed.collect();
+        let is_unique = |all: &[(&str, &str)]| {
+            all.iter().enumerate().all(|(at, (key, _))| !all.iter().take(at).any(|(it, _)| it == key))
+        };
+        if let Some(keyed) = keyed.filter(|all| is_of("object") || !is_of("array") && is_unique(all)) {
+            let members = keyed.into_iter().zip(entries);
+            let members = members.map(|((key, first), entry)| {
+                self.value((key, first, entry.into_iter().skip(1).collect()), schema)
+            });
+            return members.collect::<Option<Map<_, _>>>().map(Value::Object);
+        }
+        let of_each = schema.and_then(|schema| self.part(schema.get("items")?));
+        entries.iter().map(|entry| self.element(entry, of_each)).collect::<Option<Vec<_>>>().map(Value::Array)
+    }
+
+    /// An element of a list.
+    fn element(&self, lines: &[&str], schema: Option<&Value>) -> Option<Value> {
+        let (first, below) = lines.split_first()?;
+        if first.is_empty() {
+            return self.bullets(below, schema);
+        }
+        let is_text = schema.and_then(|schema| schema.get("type")).is_some_and(|kind| kind == "string");
+        if is_text || member(first).is_none() {
+            return Some(typed(&text(first, below), schema));
+        }
+        let mut members: Vec<Member<'_>> = Vec::new();
+        for line in lines {
+            match (member(line), members.last_mut()) {
+                (Some((key, first)), _) => members.push((key, first, Vec::new())),
+                (None, Some((.., below))) => {
+                    below.push(if line.is_empty() { line } else { line.strip_prefix("  ")? })
+                }
+                (None, None) => return None,
+            }
+        }
+        let members = members.into_iter().map(|it| self.value(it, schema));
+        members.collect::<Option<Map<_, _>>>().map(Value::Object)
+    }
+}
+
+/// The key of a line that begins a member, and what follows on it.
+fn member(line: &str) -> Option<(&str, &str)> {
+    let (key, rest) = line.split_once(':')?;
+    let is_key = !is_blank(key) && !key.starts_with([' ', '-']) && (rest.is_empty() || rest.starts_with(' '));
+    is_key.then(|| (key, rest.trim_start()))
+}
+
+fn text(first: &str, below: &[&str]) -> String {
+    std::iter::once(&first).chain(below).copied().collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+/// A text as the number or truth that its schema asks for.
+fn typed(text: &str, schema: Option<&Value>) -> Value {
+    let kinds = schema.and_then(|schema| schema.get("type")).map(|kind| match kind {
+        Value::Array(kinds) => kinds.clone(),
+        kind => vec![kind.clone()],
+    });
+    let of_text = |kind: &Value| matches!(kind.as_str(), Some("string" | "array" | "object"));
+    let is_plain = kinds.is_some_and(|kinds| !kinds.iter().any(of_text));
+    let plain = is_plain.then(|| serde_json::from_str(text).ok()).flatten();
+    plain.unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+#[cfg(test)]
+#[path = "item_schema_tests.rs"]
+mod tests;

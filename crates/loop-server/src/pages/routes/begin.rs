@@ -1,0 +1,382 @@
+//! The form that begins a run, and what it sends.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use loop_core::types::{RunId, is_clean};
+use loop_core::{EventKind, WorkItem};
+use loop_inspect::Plan;
+use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
+use serde::Deserialize;
+
+use super::{Pages, failed, made, shown};
+use crate::api::{max_body, problem};
+use crate::caller::{Caller, Role};
+use crate::doors::{Audit, Identity, Secret, boundary, parts, short};
+use crate::engine::{Engine, EngineError, NewRun, ServedDomain, Submitted};
+use crate::pages::begin::{self, BeginPage, CostBound, Field};
+use crate::pages::{CutText, Notice, encoded};
+use crate::problem::HttpProblem;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct BeginQuery {
+    /// The domain. Empty: the only one in which the caller may begin runs, or the choice of one.
+    domain: String,
+    /// The run whose item fills the form. Empty: none.
+    from: String,
+    /// The run that this caller began before. Empty: none.
+    begun: String,
+}
+
+/// `GET /new`.
+pub(super) async fn form(
+    State(pages): State<Pages>,
+    Extension(caller): Extension<Caller>,
+    identity: Option<Extension<Identity>>,
+    Query(query): Query<BeginQuery>,
+) -> Result<Response, HttpProblem> {
+    let identity = identity.map(|Extension(identity)| identity);
+    let engine = pages.engine_for(&caller)?;
+    let recorded = match query.from.as_str() {
+        "" => None,
+        run => Some(pages.recorded(&caller, run).await?),
+    };
+    let domain = recorded.as_ref().map_or(query.domain.clone(), |(domain, _)| domain.to_string());
+    let open: Vec<&ServedDomain> =
+        engine.domains().filter(|it| caller.may(Role::Submit, it.name())).collect();
+    let served = match (open.as_slice(), domain.as_str()) {
+        ([only], "") => *only,
+        (all, "") => {
+            let all = all.iter().map(|it| (it.name().to_string(), it.domain.spec.goal.to_string()));
+            return Ok(shown(StatusCode::OK, begin::choose(&all.collect::<Vec<_>>())));
+        }
+        (_, name) => may_begin(&engine, &caller, name)?,
+    };
+    let mut form = Form::new(served);
+    if let Some((_, item)) = &recorded {
+        form.fill(served, item);
+    }
+    if let Some(run) = own_run(&engine, &caller, served, &query.begun).await {
+        let text = format!("Run {run} is accepted. It begins as soon as there is a place for it.");
+        form.notices.push(Notice { text, is_good: true });
+        let has_page = caller.may(Role::Read, served.name())
+            && pages.source.journal.line(&run).await.is_ok_and(|line| line.is_some());
+        form.begun = has_page.then(|| run.to_string());
+    }
+    pages.begin_page(&engine, &caller, identity.as_ref(), (served, form), StatusCode::OK).await
+}
+
+/// `POST /new`, from the form of that page. The door has checked the token against forged requests.
+pub(super) async fn begun(
+    State(pages): State<Pages>,
+    Extension(caller): Extension<Caller>,
+    identity: Option<Extension<Identity>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, HttpProblem> {
+    let Some(Extension(identity)) = identity else { return Err(not_a_form()) };
+    let sent = sent(&pages, &caller, &identity, &headers, body).await;
+    if let Err(problem) = &sent {
+        let detail = Some(short(&problem.detail));
+        let entry = identity.entry(AuditAction::Submit, AuditResult::Refused);
+        note(&pages.source.audit, &identity, AuditEntry { detail, ..entry }).await;
+    }
+    sent
+}
+
+async fn sent(
+    pages: &Pages,
+    caller: &Caller,
+    identity: &Identity,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Response, HttpProblem> {
+    let engine = pages.engine_for(caller)?;
+    let boundary = boundary(headers).ok_or_else(not_a_form)?;
+    let body = to_bytes(body, max_body(&engine)).await.map_err(|_| not_a_form())?;
+    let sent = parts(&body, &boundary).ok_or_else(not_a_form)?;
+    let text = |name: &str| {
+        let part = sent.iter().find(|part| part.name == name && part.file.is_none())?;
+        String::from_utf8(part.bytes.to_vec()).ok()
+    };
+    let served = may_begin(&engine, caller, &text("domain").ok_or_else(not_a_form)?)?;
+    let mut form = Form::new(served);
+    form.key = text("key").filter(|key| !key.is_empty()).ok_or_else(not_a_form)?;
+    form.id = text("id").unwrap_or_default();
+    begin::take(&mut form.fields, text);
+    let file = sent.iter().find(|part| part.name == "file");
+    let file =
+        file.and_then(|part| Some((part.file.as_deref().filter(|name| !name.is_empty())?, part.bytes)));
+    let Some((item, file)) = form.item(served, file) else {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        return pages.begin_page(&engine, caller, Some(identity), (served, form), status).await;
+    };
+    let is_file = !file.is_empty();
+    let new = NewRun {
+        domain: Some(served.name().to_string()),
+        item,
+        file: if is_file || form.id.is_empty() { file } else { format!("{}.md", form.id) },
+        caller: Arc::clone(&caller.name),
+        key: Some(format!("form {}", form.key)),
+        budget: identity.budget.clone(),
+        ..NewRun::default()
+    };
+    // In a task of its own, so that it is recorded also where the browser closes the connection meanwhile.
+    let task = tokio::spawn(submitted(engine.clone(), pages.source.audit.clone(), identity.clone(), new));
+    let error = match task.await.map_err(|_| failed())? {
+        Ok(Submitted { run, .. }) => return sent_to(pages, caller, served, &run).await,
+        Err(error) => error,
+    };
+    let is_of_file = is_file && matches!(error, EngineError::Item(_));
+    let text = match &error {
+        EngineError::OtherRequest { run } => {
+            // The form on the next page is a request of its own.
+            form.key = new_key()?;
+            format!(
+                "This form was sent before with something else in it, which is run {run}. Send it again to begin another run."
+            )
+        }
+        error => error.to_string(),
+    };
+    let status = StatusCode::from_u16(problem(error).status).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY);
+    match is_of_file {
+        true => form.file_error = Some(text),
+        false => form.notices.push(Notice { text, is_good: false }),
+    }
+    pages.begin_page(&engine, caller, Some(identity), (served, form), status).await
+}
+
+/// Submits a run and records it, as the API does.
+async fn submitted(
+    engine: Engine,
+    audit: Audit,
+    identity: Identity,
+    new: NewRun,
+) -> Result<Submitted, EngineError> {
+    let submitted = engine.submit(new).await;
+    let (result, run, detail) = match &submitted {
+        // What can be sent again later is not a refusal, and there may be much of it.
+        Err(EngineError::Full { .. } | EngineError::Draining | EngineError::Journal(_)) => return submitted,
+        Ok(Submitted { run, is_new }) => {
+            (if *is_new { AuditResult::Done } else { AuditResult::Again }, Some(run.clone()), None)
+        }
+        Err(error) => (AuditResult::Refused, None, Some(short(&error.to_string()))),
+    };
+    let entry = AuditEntry { run, detail, ..identity.entry(AuditAction::Submit, result) };
+    note(&audit, &identity, entry).await;
+    submitted
+}
+
+/// Records what is done already, or refused: an entry that cannot be written is reported to the operator.
+async fn note(audit: &Audit, identity: &Identity, entry: AuditEntry) {
+    if let Err(error) = audit.note(entry).await {
+        crate::log::note(format!(
+            "an entry of the audit log is lost: submit of {}: {error}",
+            identity.account()
+        ));
+    }
+}
+
+/// Leads to the page of the run as soon as there is one, and else back to the form, which names the run.
+async fn sent_to(
+    pages: &Pages,
+    caller: &Caller,
+    served: &ServedDomain,
+    run: &RunId,
+) -> Result<Response, HttpProblem> {
+    let mut to = format!("/new?domain={}&begun={}", encoded(served.name()), encoded(run.as_str()));
+    if caller.may(Role::Read, served.name()) {
+        for _ in 0..BEGIN_TRIES {
+            if pages.source.journal.line(run).await.map_err(|_| failed())?.is_some() {
+                to = format!("/runs/{}", encoded(run.as_str()));
+                break;
+            }
+            tokio::time::sleep(BEGIN_PAUSE).await;
+        }
+    }
+    let to = HeaderValue::from_str(&to).map_err(|_| failed())?;
+    Ok((StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response())
+}
+
+/// How often it is looked whether a run has begun, and the pause between two looks.
+const BEGIN_TRIES: usize = 20;
+const BEGIN_PAUSE: Duration = Duration::from_millis(25);
+
+/// What a form has in it.
+struct Form {
+    fields: Vec<Field>,
+    /// The id of an item that does not hold it itself. Empty: none.
+    id: String,
+    file_error: Option<String>,
+    notices: Vec<Notice>,
+    begun: Option<String>,
+    recorded: Option<CutText>,
+    /// Empty: it gets a new one.
+    key: String,
+}
+
+impl Form {
+    fn new(served: &ServedDomain) -> Self {
+        let (fields, key) = (begin::fields(&served.domain), String::new());
+        Self {
+            fields,
+            id: String::new(),
+            file_error: None,
+            notices: Vec::new(),
+            begun: None,
+            recorded: None,
+            key,
+        }
+    }
+
+    fn fill(&mut self, served: &ServedDomain, item: &WorkItem) {
+        if begin::fill(&mut self.fields, &served.domain, item) {
+            self.id = plain(&item.id);
+        } else {
+            self.recorded = Some(crate::pages::text::cut(&item.full, MAX_RECORDED));
+        }
+    }
+
+    /// The item of the file, or of the fields, and the file's name. `None`: something is wrong, which the form says.
+    fn item(&mut self, served: &ServedDomain, file: Option<(&str, &[u8])>) -> Option<(String, String)> {
+        let Some((name, bytes)) = file else {
+            let mut wrong = Vec::new();
+            let item = begin::item(&mut self.fields, served.domain.item_schema(), &mut wrong);
+            self.notices.extend(wrong.into_iter().map(|text| Notice { text, is_good: false }));
+            return item.map(|item| (item, String::new()));
+        };
+        let of =
+            Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name: String = of.chars().filter(|c| is_clean(*c) && !c.is_control()).take(MAX_NAME).collect();
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            self.file_error =
+                Some(format!("{name}: it is not UTF-8 text; save it as JSON or Markdown in UTF-8"));
+            return None;
+        };
+        let is_json = Path::new(&name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+        if is_json && !text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
+            self.file_error = Some(format!(
+                "{name}: it is not a JSON object; choose a file with one item, or a text as .md"
+            ));
+            return None;
+        }
+        Some((text.to_owned(), if name.trim().is_empty() { "file".to_owned() } else { name }))
+    }
+}
+
+/// A name as the engine takes it.
+fn plain(name: &str) -> String {
+    name.chars().filter(|c| is_clean(*c) && !c.is_control()).take(MAX_NAME).collect()
+}
+
+/// Characters of the name of a file.
+const MAX_NAME: usize = 150;
+/// Bytes of a recorded item that are shown where it cannot be put into the form.
+const MAX_RECORDED: usize = 64 * 1024;
+
+impl Pages {
+    /// The engine, for a caller who may begin runs.
+    pub(super) fn engine_for(&self, caller: &Caller) -> Result<Engine, HttpProblem> {
+        let engine = self.engine()?;
+        if caller.is(Role::Submit) {
+            return Ok(engine);
+        }
+        let detail = "your account does not have the role `submit`; ask the operator for one that has it";
+        Err(HttpProblem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail))
+    }
+
+    /// The engine, where domains are served.
+    pub(super) fn engine(&self) -> Result<Engine, HttpProblem> {
+        self.source.engine.clone().ok_or_else(|| {
+            let detail =
+                "no domain is served here: these pages are for reading; `loopgate serve` serves domains";
+            HttpProblem::new(StatusCode::NOT_FOUND, "not-served", "Not served", detail)
+        })
+    }
+
+    /// The domain of a recorded run, and its item.
+    async fn recorded(&self, caller: &Caller, run: &str) -> Result<(Arc<str>, WorkItem), HttpProblem> {
+        let (_, recorded) = self.read(caller, run, Role::Read).await?;
+        let item = recorded.entries.iter().find_map(|entry| match &entry.event.kind {
+            EventKind::Started(started) => Some(started.item.clone()),
+            _ => None,
+        });
+        Ok((Arc::clone(&recorded.spec.domain), item.ok_or_else(failed)?))
+    }
+
+    /// What a run of a domain may cost this caller at most.
+    pub(super) async fn bound(
+        &self,
+        engine: &Engine,
+        served: &ServedDomain,
+        identity: Option<&Identity>,
+    ) -> Result<CostBound, HttpProblem> {
+        let budgets = engine.budgets(served, identity.and_then(|identity| identity.budget.clone()));
+        let budgets = budgets.await.map_err(problem)?;
+        let (spec, prompts) = (Arc::clone(served.runner.spec()), Arc::clone(&served.domain.prompts));
+        let plan = made(move || Plan::new(&spec, &prompts, None)).await?;
+        Ok(CostBound { plan, budgets })
+    }
+
+    async fn begin_page(
+        &self,
+        engine: &Engine,
+        caller: &Caller,
+        identity: Option<&Identity>,
+        (served, form): (&ServedDomain, Form),
+        status: StatusCode,
+    ) -> Result<Response, HttpProblem> {
+        let others = engine.domains().map(|it| it.name()).filter(|name| *name != served.name());
+        let page = BeginPage {
+            domain: served.name().to_string(),
+            goal: served.domain.spec.goal.to_string(),
+            kind: served.domain.item_kind().to_owned(),
+            fields: form.fields,
+            id: form.id,
+            file_error: form.file_error,
+            max_bytes: served.domain.item_bytes_max(),
+            notices: form.notices,
+            begun: form.begun,
+            recorded: form.recorded,
+            bound: self.bound(engine, served, identity).await?,
+            csrf: identity.and_then(|identity| identity.csrf.as_deref()).unwrap_or_default().to_owned(),
+            key: if form.key.is_empty() { new_key()? } else { form.key },
+            others: others.filter(|name| caller.may(Role::Submit, name)).map(ToString::to_string).collect(),
+        };
+        Ok(shown(status, made(move || begin::begin(&page)).await?))
+    }
+}
+
+/// The served domain of this name, in which the caller may begin runs. One that the caller does not see does not exist.
+fn may_begin<'e>(engine: &'e Engine, caller: &Caller, name: &str) -> Result<&'e ServedDomain, HttpProblem> {
+    let served = engine.domain(name).filter(|served| caller.may(Role::Submit, served.name()));
+    served.ok_or_else(unknown_domain)
+}
+
+pub(super) fn unknown_domain() -> HttpProblem {
+    let detail = "there is no such domain here; /domains lists the domains";
+    HttpProblem::new(StatusCode::NOT_FOUND, "unknown-domain", "Unknown domain", detail)
+}
+
+/// A run of this domain that the caller submitted.
+async fn own_run(engine: &Engine, caller: &Caller, served: &ServedDomain, run: &str) -> Option<RunId> {
+    let run = Some(run).filter(|run| !run.is_empty()).map(RunId::new)?;
+    let (domain, owner) = engine.owner(&run).await.ok()??;
+    (domain == *served.name() && owner.is_some_and(|owner| owner == caller.name)).then_some(run)
+}
+
+fn new_key() -> Result<String, HttpProblem> {
+    Secret::random("").map(|key| key.reveal().to_owned()).map_err(|_| failed())
+}
+
+fn not_a_form() -> HttpProblem {
+    let detail = "the body is not the form of this page; open the page and begin the run there";
+    HttpProblem::new(StatusCode::BAD_REQUEST, "body", "Body not understood", detail)
+}
