@@ -27,6 +27,8 @@ pub(super) enum Access {
     Steer,
     /// It decides what waits for a person.
     Decide,
+    /// It says what the run was worth.
+    Label,
 }
 
 /// The caller of a request, as the door found out.
@@ -72,10 +74,22 @@ impl Checked {
         of: Of,
         action: impl Future<Output = Result<T, HttpProblem>> + Send + 'static,
     ) -> Result<T, HttpProblem> {
+        self.done_saying(api, of, None, action).await
+    }
+
+    /// The same, and what was done is recorded in these words.
+    pub(super) async fn done_saying<T: Send + Sync + 'static>(
+        self,
+        api: &Api,
+        of: Of,
+        words: Option<String>,
+        action: impl Future<Output = Result<T, HttpProblem>> + Send + 'static,
+    ) -> Result<T, HttpProblem> {
         let api = api.clone();
         let task = tokio::spawn(async move {
             let done = action.await;
-            self.record(&api, of, result_of(&done)).await;
+            let (result, why) = result_of(&done);
+            self.record(&api, of, (result, why.or(words.as_deref()))).await;
             done
         });
         of_task(task.await)
@@ -185,6 +199,7 @@ impl Known {
         let (may, role) = match access {
             Access::Read => (caller.may(Role::Read, &domain), Role::Read),
             Access::Decide => (caller.may(Role::Approve, &domain), Role::Approve),
+            Access::Label => (caller.may_label(&domain, is_own), Role::Approve),
             Access::Steer => {
                 let is_admin = caller.may(Role::Admin, &domain);
                 (is_admin || is_own && caller.may(Role::Submit, &domain), Role::Submit)

@@ -39,6 +39,10 @@ impl Attempted {
                 };
                 (action, Some(*run), None)
             }
+            (&Method::PUT, ["v1", "runs", run, "label"]) | (&Method::POST, ["runs", run, "label"]) => {
+                (AuditAction::Label, Some(*run), None)
+            }
+            (&Method::DELETE, ["v1", "runs", run, "label"]) => (AuditAction::Unlabel, Some(*run), None),
             (&Method::POST, ["runs", run, "approve"]) => (AuditAction::Decide, Some(*run), None),
             (&Method::DELETE, ["v1", "outbox", message]) => (AuditAction::DropMessage, None, Some(*message)),
             _ => return None,
@@ -89,6 +93,9 @@ mod tests {
             ("POST", "/v1/runs/r1/resume", Some("resume r1")),
             ("POST", "/runs/r1/approve", Some("decide r1")),
             ("DELETE", "/v1/outbox/m1", Some("drop_message m1")),
+            ("PUT", "/v1/runs/r1/label", Some("label r1")),
+            ("DELETE", "/v1/runs/r1/label", Some("unlabel r1")),
+            ("POST", "/runs/r1/label", Some("label r1")),
             ("GET", "/v1/runs/r1/approve", None),
             ("POST", "/v1/runs/r1/other", None),
             ("POST", "/login", None),

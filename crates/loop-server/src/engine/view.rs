@@ -6,10 +6,11 @@ use std::sync::Arc;
 use loop_core::Run;
 use loop_core::types::{RunId, StopClass};
 use loop_inspect::listed::ListedCost;
+use loop_runtime::journal::label::RunLabel;
 use loop_runtime::journal::list::{RunQuery, RunSummary};
 use loop_runtime::journal::queue::Submission;
 use loop_runtime::journal::versions::not_on_engine;
-use loop_runtime::journal::{Recorded, RunLine};
+use loop_runtime::journal::{Journal as _, Recorded, RunLine};
 use loop_runtime::people::waits;
 use loop_runtime::report::PersonRequestReport;
 use schemars::JsonSchema;
@@ -53,6 +54,8 @@ pub struct RunView {
     /// When the time to answer ends, in milliseconds since 1970 (UTC), while it waits for a person. No answer by then is a
     /// denial. Null otherwise.
     pub until_unix_ms: Option<u64>,
+    /// What a person said it was worth, after it had ended. Null: it is not labelled.
+    pub label: Option<RunLabel>,
     /// Why it does not continue. Null: nothing is wrong with it.
     pub trouble: Option<String>,
 }
@@ -142,6 +145,7 @@ impl Engine {
             (None, None) => return self.not_served(run).await,
         };
         self.add_submissions(std::slice::from_mut(&mut view)).await?;
+        self.add_labels(std::slice::from_mut(&mut view)).await?;
         Ok(view)
     }
 
@@ -161,6 +165,17 @@ impl Engine {
                 view.accepted_unix_ms = queued.submission.unix_ms;
             }
         }
+        Ok(())
+    }
+
+    async fn add_labels(&self, views: &mut [RunView]) -> Result<(), EngineError> {
+        let ended = views.iter().filter(|view| view.reason.is_some());
+        let runs: Vec<RunId> = ended.map(|view| RunId::new(view.run.as_str())).collect();
+        if runs.is_empty() {
+            return Ok(());
+        }
+        let mut labels = self.inner.journal.labels(Some(&runs)).await?;
+        views.iter_mut().for_each(|view| view.label = labels.remove(&RunId::new(view.run.as_str())));
         Ok(())
     }
 
@@ -294,6 +309,7 @@ impl Engine {
         let has_more = views.len() > limit;
         views.truncate(limit);
         let next = views.last().filter(|_| has_more).map(|view| view.run.clone());
+        self.add_labels(&mut views).await?;
         Ok(RunPage { runs: views, next })
     }
 
@@ -453,6 +469,7 @@ impl Engine {
             class: line.stop.as_ref().and(summary.class).map(|class| class.name().to_owned()),
             cost: summary.cost.into(),
             until_unix_ms: until.filter(|until| *until != NEVER),
+            label: None,
             trouble,
         }
     }
@@ -505,6 +522,7 @@ fn without_entries(known: &Known, state: RunState, trouble: Option<String>) -> R
         class: None,
         cost: ListedCost::default(),
         until_unix_ms: None,
+        label: None,
         trouble,
     }
 }

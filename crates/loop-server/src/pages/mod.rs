@@ -7,6 +7,8 @@
 mod approve;
 mod backtest;
 mod compare;
+#[cfg(feature = "http")]
+mod evals;
 mod report;
 #[cfg(feature = "http")]
 mod routes;
@@ -22,7 +24,7 @@ pub use compare::{ComparePage, compare};
 pub use report::report;
 #[cfg(feature = "http")]
 pub use routes::{FindPrompts, PageSource, router};
-pub use run::{OneRunPage, OneRunView, run};
+pub use run::{LabelPart, OneRunPage, OneRunView, run};
 pub use runs::{RUNS_PER_PAGE, RunsFilter, RunsPage, runs};
 pub use shell::{PagePlace, SCRIPT, SERVER_POLICY, STYLE};
 pub use span::EventSpan;

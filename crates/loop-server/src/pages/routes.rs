@@ -1,7 +1,9 @@
 //! The pages over HTTP. What a caller may not see does not exist for them.
 
 mod decide;
+mod evals;
 mod known;
+mod labels;
 mod listing;
 
 use std::convert::Infallible;
@@ -14,7 +16,7 @@ use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use futures::{StreamExt as _, stream};
 use loop_core::EventKind;
 use loop_core::types::RunId;
@@ -28,7 +30,7 @@ use known::KnownRuns;
 use super::run::title_of;
 use super::{ComparePage, OneRunPage, OneRunView, PagePlace, SCRIPT, STYLE, compare, shell};
 use crate::caller::{Caller, Role};
-use crate::doors::Audit;
+use crate::doors::{Audit, Identity};
 use crate::engine::Engine;
 use crate::problem::HttpProblem;
 
@@ -66,6 +68,10 @@ pub fn router(source: PageSource) -> Router {
         .route("/", get(listing::list))
         .route("/runs/{run}", get(one))
         .route("/runs/{run}/approve", get(decide::page).post(decide::decided))
+        .route("/runs/{run}/label", post(labels::set))
+        .route("/runs/{run}/case", get(labels::case))
+        .route("/evals", get(evals::list))
+        .route("/evals/{id}", get(evals::one))
         .route("/compare", get(two))
         .route(
             "/assets/style.css",
@@ -165,10 +171,12 @@ struct OneQuery {
 async fn one(
     State(pages): State<Pages>,
     Extension(caller): Extension<Caller>,
+    identity: Option<Extension<Identity>>,
     Path(id): Path<String>,
     Query(query): Query<OneQuery>,
 ) -> Result<Response, HttpProblem> {
     let (id, recorded) = pages.read(&caller, &id, Role::Read).await?;
+    let label = pages.label_part(&caller, identity.as_deref(), (&id, &recorded)).await?;
     let title = recorded.entries.iter().find_map(|entry| match &entry.event.kind {
         EventKind::Started(started) => Some(title_of(&started.item)),
         _ => None,
@@ -185,6 +193,7 @@ async fn one(
             place: PagePlace::Server,
             prompts: prompts.as_deref(),
             rest: &rest,
+            label: Some(&label),
         };
         OneRunPage::of(&id, &recorded, view).map(|page| page.content().into_string())
     });

@@ -71,6 +71,7 @@ pub(super) fn page(place: PagePlace, title: &str, content: &Markup) -> String {
                             a.brand href="/" { "Loopgate" }
                             a href="/" { "Runs" }
                             a href="/compare" { "Compare" }
+                            a href="/evals" { "Evals" }
                             a.last href="/logout" { "Log out" }
                         }
                     }
