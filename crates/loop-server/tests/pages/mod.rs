@@ -1,5 +1,7 @@
 //! Pages: that they are inert whatever a run holds, and that a page at an event shows what was known then.
 
+#[cfg(feature = "http")]
+mod acts;
 mod claims;
 mod hostile;
 #[cfg(feature = "http")]
