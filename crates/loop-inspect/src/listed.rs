@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use loop_runtime::journal::RunLine;
+use loop_runtime::journal::label::RunLabel;
 use loop_runtime::journal::list::{JournalStats, RunSummary};
 
 /// The version of these lists as JSON.
@@ -51,6 +52,8 @@ pub struct ListedRun {
     pub cost: ListedCost,
     /// Whether it was imported: then it can be read, and not be resumed.
     pub imported: bool,
+    /// What a person said it was worth. Null: it is not labelled.
+    pub label: Option<RunLabel>,
     /// What is wrong with the stored run. Null: nothing is.
     pub trouble: Option<String>,
 }
@@ -164,6 +167,7 @@ impl ListedRun {
             reason: line.stop.as_ref().map(|stop| stop.name().to_owned()),
             cost: summary.cost.into(),
             imported: line.is_imported,
+            label: None,
             trouble: line.trouble.as_deref().map(str::to_owned),
         }
     }

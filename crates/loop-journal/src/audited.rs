@@ -33,6 +33,10 @@ pub enum AuditAction {
     Fork,
     /// A run was begun that does the work of another one again.
     Retry,
+    /// A run was labelled.
+    Label,
+    /// The label of a run was taken away.
+    Unlabel,
     /// A message of a hook was taken out of the outbox.
     DropMessage,
     /// The form of a page sent a decision, which was refused before it was read: it is not known which one.

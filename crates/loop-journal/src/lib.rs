@@ -11,6 +11,7 @@ mod retention;
 pub mod shared;
 mod stored;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use loop_core::types::{CommandKey, Digest, Millis, RunId};
 use loop_core::{Event, EventKind, Note, Run, RunSpec, StopReason};
 use serde::{Deserialize, Serialize};
 
+use crate::label::RunLabel;
 use crate::outbox::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
@@ -38,6 +40,16 @@ pub mod list {
     pub use crate::stored::{
         JournalChange, JournalChanges, JournalStats, ListChanges, ListPosition, RunQuery, RunSummary,
     };
+}
+
+/// What a person says a run was worth.
+pub mod label {
+    pub use crate::stored::{Label, RunLabel};
+}
+
+/// Evals that were kept in a journal.
+pub mod evals {
+    pub use crate::stored::KeptEval;
 }
 
 /// Deleting old runs: which may go, and which are kept.
@@ -115,6 +127,14 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// # Errors
     /// When the journal cannot be read at all.
     async fn runs(&self) -> Result<Vec<RunLine>, JournalError>;
+
+    /// The labels of these runs, or of all runs. A run without a label is left out. A journal without labels has none.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    async fn labels(&self, _runs: Option<&[RunId]>) -> Result<BTreeMap<RunId, RunLabel>, JournalError> {
+        Ok(BTreeMap::new())
+    }
 
     /// The messages of hooks that are not delivered, oldest first. A journal without an outbox has none.
     ///
@@ -408,6 +428,12 @@ pub enum JournalError {
         run: RunId,
         /// Why not, and what to do.
         message: String,
+    },
+    /// The run has not stopped, so a person cannot judge it yet.
+    #[error("run {run} has not ended; label it when it has")]
+    NotEnded {
+        /// The run.
+        run: RunId,
     },
     /// The run is not pruned now.
     #[error("run {run} is not pruned: {why}")]

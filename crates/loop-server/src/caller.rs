@@ -53,6 +53,11 @@ impl Caller {
         self.domains.as_ref().is_none_or(|domains| domains.contains(domain))
     }
 
+    /// Whether they may say what a run of this domain was worth: those who decide there, and the submitter of the run.
+    pub fn may_label(&self, domain: &str, is_own: bool) -> bool {
+        self.may(Role::Approve, domain) || is_own && self.may(Role::Submit, domain)
+    }
+
     /// Whether they may do this in this domain.
     pub fn may(&self, role: Role, domain: &str) -> bool {
         self.is(role) && self.sees(domain)

@@ -244,6 +244,7 @@ async fn every_route_answers_what_the_document_says_and_nothing_else() {
     client.get(&eve, "/v1/runs").await.refuses(403, "forbidden");
     client.send(None, "GET /v1/runs", &[], "").await.refuses(401, "unauthorized");
 
+    labels(&client, [&ada, &bob, &eve, &stranger], &run).await;
     people(&client, [&root, &ada, &bob, &eve, &stranger], &run).await;
     continued(&client, [&root, &ada, &bob, &eve, &stranger], &run).await;
     system(&client, &engine, [&root, &ada, &stranger]).await;
@@ -272,6 +273,48 @@ async fn every_route_answers_what_the_document_says_and_nothing_else() {
     // The stub that replies here asks no question: see `serve` of the command's tests.
     let expected = BTreeMap::from([("answer_question".to_owned(), vec![202])]);
     assert_eq!(missing, expected);
+}
+
+/// Who decides in a domain labels its runs, and a submitter their own.
+async fn labels(client: &Client, [ada, bob, eve, stranger]: [&Caller; 4], run: &str) {
+    let (one, label) = (format!("/v1/runs/{run}"), format!("/v1/runs/{run}/label"));
+    let (put, delete) = (format!("PUT {label}"), format!("DELETE {label}"));
+    let put = async |who: Option<&Caller>, body: Value| client.send(who, &put, &[], &body.to_string()).await;
+    let delete = async |who: Option<&Caller>| client.send(who, &delete, &[], "").await;
+    let tag = client.get(ada, &one).await.headers["etag"].clone();
+    let good = json!({ "label": "good" });
+    put(None, good.clone()).await.refuses(401, "unauthorized");
+    put(Some(bob), good.clone()).await.refuses(403, "forbidden");
+    put(Some(stranger), good.clone()).await.refuses(404, "unknown-run");
+    put(Some(&caller("ada", &[Role::Read], None)), good.clone()).await.refuses(403, "forbidden");
+    put(Some(ada), json!({ "label": "fine" })).await.refuses(400, "body");
+    put(Some(ada), json!({ "label": "good", "note": "x".repeat(2_001) })).await.refuses(422, "invalid");
+    put(Some(ada), json!({ "label": "good", "note": "x".repeat(7 << 20) })).await.refuses(413, "too-large");
+    delete(None).await.refuses(401, "unauthorized");
+    delete(Some(bob)).await.refuses(403, "forbidden");
+    delete(Some(stranger)).await.refuses(404, "unknown-run");
+    assert_eq!(client.get(ada, &one).await.json()["label"], Value::Null, "nothing of it counts");
+    let labelled = put(Some(ada), good).await;
+    assert_eq!((labelled.status, &labelled.json()["label"]["label"]), (200, &json!("good")));
+    // The last one counts, and the run has another tag.
+    let body = json!({ "label": "bad", "note": " <b>wrong customer " });
+    let labelled = put(Some(eve), body).await.json();
+    let is = &labelled["label"];
+    assert_eq!((&is["label"], &is["note"]), (&json!("bad"), &json!("<b>wrong customer")));
+    let seen = client.get(ada, &one).await;
+    assert!(seen.json()["label"] == *is && seen.headers["etag"] != tag, "{}", seen.text);
+    assert_eq!(client.get(ada, "/v1/runs?state=ended&text=bob").await.json()["runs"][1]["label"], *is);
+    assert_eq!(delete(Some(eve)).await.json()["label"], Value::Null);
+    // What has not ended cannot be judged.
+    let waits = submitted(client, ada, WRITES).await;
+    for method in ["PUT", "DELETE"] {
+        let line = format!("{method} /v1/runs/{waits}/label");
+        let body = json!({ "label": "good" }).to_string();
+        client.send(Some(ada), &line, &[], &body).await.refuses(409, "state");
+    }
+    let stop = json!({ "mode": "now" });
+    assert_eq!(client.post(ada, &format!("/v1/runs/{waits}/stop"), stop).await.status, 202);
+    client.send(Some(ada), &format!("GET /v1/runs/{waits}"), &[("prefer", "wait=30")], "").await;
 }
 
 async fn people(client: &Client, [root, ada, bob, eve, stranger]: [&Caller; 5], over: &str) {

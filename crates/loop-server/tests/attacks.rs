@@ -314,6 +314,28 @@ fn forms(t: &mut Table) {
         &format!("POST {APPROVE}?csrf={{csrf}}"),
         &["{cookie}", SAME, "Content-Length: 0"],
     );
+    let of_json = ["{cookie}", SAME, "Content-Type: application/json", "Content-Length: 16"];
+    t.raw(
+        "a label without the session's value",
+        &of("PUT /v1/runs/r2/label", &of_json, "{\"label\":\"good\"}"),
+    );
+    t.request(
+        "a label taken away without the session's value",
+        "DELETE /v1/runs/r2/label",
+        &["{cookie}", SAME],
+    );
+    t.form(
+        "the form of a label without the session's value",
+        "/runs/r2/label",
+        &["{cookie}", SAME],
+        "label=good",
+    );
+    t.form(
+        "the form of a label of a foreign page",
+        "/runs/r2/label",
+        &["{cookie}", "Origin: https://evil.example"],
+        "csrf={csrf}&label=good",
+    );
     t.request("GET on what changes", &format!("GET {APPROVE}"), &[ADMIN]);
     t.request(
         "GET with another method in a header",

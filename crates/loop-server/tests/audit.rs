@@ -70,6 +70,31 @@ async fn what_is_done_is_recorded_though_the_client_is_gone_and_once_for_a_key()
 }
 
 #[tokio::test]
+async fn each_label_is_in_the_log_with_its_words() {
+    let (bench, gate) = (Bench::new(), Gate::open());
+    let engine = bench.engine(&gate).await;
+    let router = router(&engine);
+    let mut submit = request("/v1/runs", &json!({ "item": ASKS, "domain": "crm" }).to_string());
+    submit.headers_mut().insert("prefer", "wait=30".parse().unwrap());
+    let submitted = router.clone().oneshot(submit).await.unwrap();
+    let at = format!("{}/label", submitted.headers()["location"].to_str().unwrap());
+    let sent = async |method: &str, body: &str| {
+        let mut request = request(&at, body);
+        *request.method_mut() = method.parse().unwrap();
+        router.clone().oneshot(request).await.unwrap().status().as_u16()
+    };
+    assert_eq!(sent("PUT", r#"{"label":"bad","note":"wrong customer"}"#).await, 200);
+    assert_eq!(sent("PUT", r#"{"label":"fine"}"#).await, 400);
+    assert_eq!(sent("DELETE", "").await, 200);
+    let entries = ["submit done", "label done", "label refused", "unlabel done"];
+    assert_eq!(recorded(&engine, 4).await, entries);
+    let filter = AuditFilter { limit: 100, ..AuditFilter::default() };
+    let lines = engine.journal().audit_lines(&filter).await.unwrap();
+    let label = lines[2].entry.as_ref().unwrap();
+    assert_eq!((label.detail.as_deref(), &*label.account), (Some("bad: wrong customer"), "token root"));
+}
+
+#[tokio::test]
 async fn a_refused_submission_or_decision_is_recorded_and_one_for_which_there_is_no_place_is_not() {
     // K8
     let (bench, gate) = (Bench::new(), Gate::closed());

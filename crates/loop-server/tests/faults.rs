@@ -40,9 +40,11 @@ async fn each_route_whose_journal_fails_says_when_to_send_the_request_again() {
                 "approve" | "deny" => json!({ "key": decision["key"], "binding": decision["binding"] }),
                 "answer" => decision.clone(),
                 "instructions" => json!({ "text": "be brief" }),
+                "label" => json!({ "label": "good" }),
                 _ => Value::Null,
             };
-            let sent = if method == "post" && !sent.is_null() { sent.to_string() } else { String::new() };
+            let is_sent = matches!(method.as_str(), "post" | "put") && !sent.is_null();
+            let sent = if is_sent { sent.to_string() } else { String::new() };
             let line = format!("{} {path}", method.to_uppercase());
             let answered = client.send(Some(&root), &line, &[], &sent).await;
             if matches!(pattern.as_str(), "/v1/outbox" | "/v1/outbox/{message}" | "/v1/audit")

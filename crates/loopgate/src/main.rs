@@ -78,6 +78,7 @@ fn main() -> ExitCode {
             Command::Deny(args) => decide::deny(args).await,
             Command::Answer(args) => decide::answer(args).await,
             Command::Tell(args) => decide::tell(args).await,
+            Command::Label(args) => decide::label(args).await,
             Command::Resume(args) => start::resume(args).await,
             Command::Fork(args) => history::fork(args).await,
             Command::Retry(args) => history::retry(args).await,
@@ -153,7 +154,7 @@ impl Args {
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Start", &["init", "doctor", "config", "run", "chat", "resume"]),
     ("Look", &["runs", "show", "why", "report", "diff", "view"]),
-    ("Decide", &["pending", "approve", "deny", "answer", "tell", "stop"]),
+    ("Decide", &["pending", "approve", "deny", "answer", "tell", "stop", "label"]),
     ("Check", &["domain", "policy", "plan", "schema", "eval", "redteam"]),
     ("History", &["replay", "verify", "backtest", "fork", "retry", "journal"]),
     ("Serve", &["serve", "mcp", "mock", "engine", "tools", "model"]),
@@ -202,6 +203,8 @@ pub(crate) enum Command {
     Tell(decide::TellArgs),
     /// Stop a run, wherever it is driven on this machine
     Stop(decide::StopArgs),
+    /// Say whether a run that has ended was good or bad, for calibration and backtest
+    Label(decide::LabelArgs),
     /// Check domain folders
     #[command(subcommand)]
     Domain(check::DomainCommand),

@@ -34,6 +34,7 @@ mod keys;
 mod kills;
 #[cfg(unix)]
 mod kinds;
+mod labels;
 mod lies;
 mod listing;
 #[cfg(feature = "mcp-server")]

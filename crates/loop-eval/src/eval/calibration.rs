@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use loop_core::spec::MeasuredLevel;
 use loop_core::types::{Confidence, Tier};
-use loop_core::{Outcome, RunSpec, StopReason};
+use loop_core::{Outcome, Run, RunSpec, StopReason};
 use loop_domain::calibration::{CalibrationFile, CalibrationRow, CountedLevel};
+use loop_runtime::journal::label::Label;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
@@ -130,18 +131,37 @@ impl StatedByModel {
     pub(crate) fn of(case: &Case, spec: &RunSpec, outcome: &Outcome) -> Option<Self> {
         let is_model =
             case.recorded.is_none() && case.model.as_deref().is_some_and(|model| model != "offline");
-        let is_model = is_model
-            && !matches!(outcome.stop.reason(), StopReason::ModelFailure | StopReason::StorageFailed);
-        let last = outcome.passes.last().filter(|_| is_model)?;
+        is_model.then(|| Self::of_run(spec, outcome)).flatten()
+    }
+
+    /// What the model of a recorded run stated last. `None`: it was the offline stub or failed, or no level was stated.
+    fn of_run(spec: &RunSpec, outcome: &Outcome) -> Option<Self> {
+        let failed = matches!(outcome.stop.reason(), StopReason::ModelFailure | StopReason::StorageFailed);
+        let last = outcome.passes.last().filter(|_| !failed)?;
         // The confidence of a cheaper model counts as unknown.
         if last.confidence == Confidence::Unknown || last.tier == Tier::Selector {
             return None;
         }
         let model = spec.model(last.tier);
-        Some(Self {
+        (&*model.provider != "offline").then(|| Self {
             domain: spec.domain.to_string(),
             model: format!("{}/{}", model.provider, model.model),
             confidence: last.confidence.name().to_owned(),
+        })
+    }
+}
+
+impl CaseResult {
+    /// A recorded run that a person labelled, as a result for [`Reliability::of`]: it passed if the label is good. `None`: it
+    /// has not ended.
+    pub fn of_label(run: &Run, label: Label) -> Option<Self> {
+        let outcome = run.outcome()?;
+        Some(Self {
+            case_id: run.id().to_string(),
+            domain: run.spec().domain.to_string(),
+            passed: label == Label::Good,
+            stated: StatedByModel::of_run(run.spec(), outcome),
+            ..Self::default()
         })
     }
 }

@@ -32,6 +32,9 @@ pub struct CaseResult {
     /// tools. Absent: the case is no recorded run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
+    /// The domain's name. Absent: the case could not be run.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub domain: String,
     /// The file of the case.
     pub file: PathBuf,
     /// Whether it met all its expectations.

@@ -198,6 +198,7 @@ pub(crate) async fn run_prepared(case: &Case, prepared: Prepared) -> CaseResult 
         repeat: 0,
         stored: false,
         against,
+        domain: spec.domain.to_string(),
         file: case.origin.clone(),
         passed: failures.is_empty(),
         failures,

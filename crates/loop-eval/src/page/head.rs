@@ -47,7 +47,7 @@ details { border-top: 1px solid var(--line); padding: .4rem 0; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
 main:has(#only-bad:checked) .part-good { display: none; }
 .legend span { display: inline-block; margin-right: 1.2rem; font-size: 13px; }
-.legend i { display: inline-block; width: .8rem; height: .8rem; margin-right: .35rem; }
+.legend svg { display: inline-block; }
 </style>
 </head>
 <body>

@@ -28,6 +28,8 @@ pub use text::{escape_into, escaped, shortened};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     html: String,
+    /// Where its content begins.
+    content: usize,
 }
 
 /// A cell of a table.
@@ -106,8 +108,10 @@ impl Page {
     pub fn new(title: &str, lead: &str) -> Self {
         let title = escaped(title);
         let mut html = head::BEFORE_TITLE.to_owned();
-        let _ = writeln!(html, "<title>{title}</title>{}<h1>{title}</h1>", head::AFTER_TITLE);
-        let mut page = Self { html };
+        let _ = write!(html, "<title>{title}</title>{}", head::AFTER_TITLE);
+        let content = html.len();
+        let _ = writeln!(html, "<h1>{title}</h1>");
+        let mut page = Self { html, content };
         if !lead.is_empty() {
             page.paragraph(lead);
         }
@@ -151,7 +155,13 @@ impl Page {
     /// A table, which can be moved to the side where it is wider than the window.
     pub fn table(&mut self, heads: &[&str], rows: impl IntoIterator<Item = Vec<PageCell>>) {
         let rows: Vec<Vec<PageCell>> = rows.into_iter().collect();
-        self.html.push_str("<div class=\"wide\"><table>\n<thead><tr>");
+        // It can be reached by keyboard, since it can be moved.
+        let label = escaped(&heads.join(", "));
+        let _ = writeln!(
+            self.html,
+            "<div class=\"wide\" tabindex=\"0\" role=\"group\" aria-label=\"{label}\"><table>"
+        );
+        self.html.push_str("<thead><tr>");
         for (at, head) in heads.iter().enumerate() {
             // A head is at the edge at which its column is.
             let first = rows.first().and_then(|row| row.get(at));
@@ -162,7 +172,11 @@ impl Page {
         }
         self.html.push_str("</tr></thead>\n<tbody>\n");
         for row in rows {
-            self.html.push_str("<tr>");
+            // Of cells that lead to parts, those of which all are good are hidden with them.
+            let is_link = |cell: &&PageCell| matches!(cell.0, Content::Link(..));
+            let mut links = row.iter().filter(is_link).peekable();
+            let is_good = links.peek().is_some() && links.all(|cell| cell.1 == Look::Good);
+            self.html.push_str(if is_good { "<tr class=\"part-good\">" } else { "<tr>" });
             for PageCell(content, look) in row {
                 let class = match look {
                     Look::Plain if content.is_word() => " class=\"w\"",
@@ -184,7 +198,7 @@ impl Page {
         self.html.push_str("</tbody>\n</table></div>\n");
     }
 
-    /// A switch that hides the parts below it in which all is well.
+    /// A switch that hides the parts of the page in which all is well, and the rows that lead to such parts alone.
     pub fn only_bad_parts(&mut self, text: &str) {
         let _ = writeln!(
             self.html,
@@ -207,15 +221,23 @@ impl Page {
 
     /// A picture, which can be moved to the side where it is wider than the window.
     pub fn picture(&mut self, picture: &Picture) {
-        let _ = writeln!(self.html, "<div class=\"wide\">{}</div>", picture.svg());
+        let _ = writeln!(
+            self.html,
+            "<div class=\"wide\" tabindex=\"0\" role=\"group\" aria-label=\"picture\">{}</div>",
+            picture.svg()
+        );
     }
 
     /// What the colours of a picture mean: a colour as `#rrggbb`, and its meaning.
     pub fn legend(&mut self, colours: &[(&'static str, &str)]) {
         self.html.push_str("<p class=\"legend\">");
         for (colour, meaning) in colours {
-            let _ =
-                write!(self.html, "<span><i style=\"background:{colour}\"></i>{}</span>", escaped(meaning));
+            let _ = write!(
+                self.html,
+                "<span><svg width=\"12\" height=\"12\" aria-hidden=\"true\"><rect width=\"12\" height=\"12\" \
+                 fill=\"{colour}\"/></svg> {}</span>",
+                escaped(meaning)
+            );
         }
         self.html.push_str("</p>\n");
     }
@@ -226,6 +248,11 @@ impl Page {
         self.html.push_str("<div class=\"document\">\n");
         self.html.push_str(&markdown_html(text, &|_| None));
         self.html.push_str("</div>\n");
+    }
+
+    /// What is between the head of the page and its end, for a page of a server.
+    pub fn content(&self) -> &str {
+        self.html.get(self.content..).unwrap_or_default()
     }
 
     /// The page.

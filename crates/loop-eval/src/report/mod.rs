@@ -6,13 +6,16 @@ mod reliability;
 mod table;
 mod trials;
 
+use std::collections::BTreeSet;
+
+use loop_runtime::journal::evals::KeptEval;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::eval::{BaselineComparison, CaseResult, ConfigurationSummary, Metrics, Reliability};
 
 pub use junit::junit;
-pub use page::page;
+pub use page::{page, page_content};
 pub use reliability::reliability_table;
 pub use table::table;
 pub use trials::{baseline_table, trials_table};
@@ -49,6 +52,34 @@ impl EvalReport {
             calibration: Some(Reliability::of(&cases)).filter(|it| !it.models.is_empty()),
             baseline,
             cases,
+        }
+    }
+
+    /// The results of a report that was printed as JSON.
+    ///
+    /// # Errors
+    /// If it is not such a report.
+    pub fn results(json: &str) -> serde_json::Result<Vec<CaseResult>> {
+        #[derive(Deserialize)]
+        struct Read {
+            cases: Vec<CaseResult>,
+        }
+        Ok(serde_json::from_str::<Read>(json)?.cases)
+    }
+
+    /// What a list of kept evals says of it, under this name.
+    pub fn kept(&self, name: &str, unix_ms: u64) -> KeptEval {
+        let domains: BTreeSet<&str> = self.cases.iter().map(|result| &*result.domain).collect();
+        KeptEval {
+            id: String::new(),
+            name: name.to_owned(),
+            unix_ms,
+            domains: domains.into_iter().map(str::to_owned).collect(),
+            configurations: self.configurations.iter().map(|one| one.name.clone()).collect(),
+            passed: self.metrics.passed,
+            runs: self.metrics.cases,
+            cost_pico_usd: self.cases.iter().fold(0, |sum, it| sum.saturating_add(it.cost_pico_usd)),
+            unknown_costs: self.metrics.unknown_costs,
         }
     }
 

@@ -12,8 +12,17 @@ const MAX_RUNS: usize = 500;
 
 /// The page of a report. The same report always gives the same page.
 pub fn page(report: &EvalReport) -> String {
+    written(report, "Eval").finish()
+}
+
+/// The same with a title, for a server: what is between the beginning and the end of its page.
+pub fn page_content(report: &EvalReport, title: &str) -> String {
+    written(report, title).content().to_owned()
+}
+
+fn written(report: &EvalReport, title: &str) -> Page {
     let metrics = &report.metrics;
-    let mut page = Page::new("Eval", "");
+    let mut page = Page::new(title, "");
     let mut what = format!("{} of {} runs passed", metrics.passed, metrics.cases);
     if let Some(failed) = report.cases.iter().find(|result| !result.passed) {
         let why = failed.failures.first().map_or("", |line| line);
@@ -48,7 +57,7 @@ pub fn page(report: &EvalReport) -> String {
     }
     all_metrics(&mut page, report);
     runs(&mut page, report, &shown);
-    page.finish()
+    page
 }
 
 fn configurations(page: &mut Page, configurations: &[ConfigurationSummary]) {
@@ -107,6 +116,7 @@ fn cases(page: &mut Page, report: &EvalReport, shown: &[&CaseResult]) {
     let configurations = &report.configurations;
     let Some(first) = configurations.first() else { return };
     page.heading("Cases");
+    page.only_bad_parts("Only cases and runs that did not pass");
     let names = configurations.iter().map(|one| one.name.as_str());
     let heads: Vec<&str> = std::iter::once("case").chain(names).collect();
     let cell = |one: &ConfigurationSummary, case: &CaseCount| {
@@ -168,7 +178,6 @@ fn all_metrics(page: &mut Page, report: &EvalReport) {
 /// Each run with what was not as expected and what was said, those that did not pass first.
 fn runs(page: &mut Page, report: &EvalReport, shown: &[&CaseResult]) {
     page.heading("Runs");
-    page.only_bad_parts("Only runs that did not pass");
     for (number, result) in shown.iter().enumerate() {
         let stopped = match &result.error {
             Some(_) => "could not be run",

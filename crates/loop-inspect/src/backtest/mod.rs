@@ -25,6 +25,6 @@ pub use finding::{Finding, FindingKind, Place};
 pub use over::{NotTested, RunsOf};
 pub use policy::{Assumption, Policies, Policy};
 pub use report::{
-    BACKTEST_VERSION, BacktestReport, BacktestedRun, ClassCount, EarlierSection, FindingCount, MayUse,
-    PolicyReport, RecordedTotals, RunUnderPolicy, TestedRun, UntestedRun,
+    BACKTEST_VERSION, BacktestReport, BacktestedRun, ClassCount, EarlierSection, FindingCount, LabelledCount,
+    LabelledRuns, MayUse, PolicyReport, RecordedTotals, RunUnderPolicy, TestedRun, UntestedRun,
 };

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use loop_core::Outcome;
 use loop_core::run::WorstCase;
 use loop_core::types::{RunId, StopClass, Totals};
+use loop_runtime::journal::label::{Label, RunLabel};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -73,6 +74,28 @@ pub struct PolicyReport {
     pub unknown_at_least_pico_usd: u64,
     /// What they cost at most, in pico-dollars. Null: the price of a model is not known, and no cost limit is set.
     pub unknown_at_most_pico_usd: Option<u64>,
+    /// What becomes of the runs that a person labelled. Null: none is labelled.
+    pub labelled: Option<LabelledRuns>,
+}
+
+/// Labelled runs under a policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LabelledRuns {
+    /// Those that are labelled good.
+    pub good: LabelledCount,
+    /// Those that are labelled bad.
+    pub bad: LabelledCount,
+}
+
+/// Runs with one label under a policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LabelledCount {
+    /// How many there are.
+    pub runs: u32,
+    /// Those of them that end with another document, answer or output than the labelled one.
+    pub other_results: u32,
+    /// Those of them whose end is not known.
+    pub unknown: u32,
 }
 
 /// How many runs have a finding.
@@ -112,6 +135,8 @@ pub struct BacktestedRun {
     pub cost_pico_usd: Option<u64>,
     /// Milliseconds that it took, without waits for people.
     pub wall_ms: u64,
+    /// What a person said it was worth. Null: it is not labelled.
+    pub label: Option<Label>,
     /// What it does under each policy, in their order.
     pub under: Vec<RunUnderPolicy>,
 }
@@ -239,6 +264,45 @@ impl BacktestReport {
     }
 }
 
+impl BacktestReport {
+    /// The same, with what becomes of the runs that have these labels.
+    #[must_use]
+    pub fn with_labels(mut self, labels: &BTreeMap<RunId, RunLabel>) -> Self {
+        for run in &mut self.runs {
+            run.label = labels.get(&RunId::new(run.run.as_str())).map(|label| label.label);
+        }
+        for (at, policy) in self.policies.iter_mut().enumerate() {
+            for run in &self.runs {
+                let (Some(label), Some(under)) = (run.label, run.under.get(at)) else { continue };
+                let labelled = policy.labelled.get_or_insert_default();
+                let count = match label {
+                    Label::Good => &mut labelled.good,
+                    Label::Bad => &mut labelled.bad,
+                };
+                count.runs += 1;
+                match under.finding.is_known() {
+                    true => count.other_results += u32::from(!under.same_result),
+                    false => count.unknown += 1,
+                }
+            }
+        }
+        self
+    }
+}
+
+impl LabelledRuns {
+    /// The same in a line.
+    pub fn in_words(&self) -> String {
+        let words = |label: Label, LabelledCount { runs, other_results, unknown }: LabelledCount| {
+            format!(
+                "{runs} labelled {}: {other_results} with another result, {unknown} not known",
+                label.name()
+            )
+        };
+        format!("{}; {}", words(Label::Good, self.good), words(Label::Bad, self.bad))
+    }
+}
+
 impl BacktestedRun {
     fn new(tested: &Backtested, under: Vec<RunUnderPolicy>) -> Self {
         let run = &tested.recorded;
@@ -252,6 +316,7 @@ impl BacktestedRun {
             passes: totals.passes,
             cost_pico_usd: totals.cost.total().map(|cost| cost.0),
             wall_ms: totals.wall_ms,
+            label: None,
             under,
         }
     }
@@ -401,6 +466,7 @@ impl Sum {
             unknown: self.unknown,
             unknown_at_least_pico_usd: self.at_least,
             unknown_at_most_pico_usd: (!self.is_unbounded).then(|| self.at_least.saturating_add(self.more)),
+            labelled: None,
         }
     }
 }

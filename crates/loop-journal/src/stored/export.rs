@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use super::StoredJournal;
 use super::fault::Fault;
+use super::labels::{self, RunLabel};
 use super::read;
 use super::rows::{RunRow, cell, link};
 use crate::{JournalError, unix_ms};
@@ -82,6 +83,8 @@ pub(super) struct RunFields {
     pub(super) entries: i64,
     pub(super) head: String,
     pub(super) seal: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) label: Option<RunLabel>,
 }
 
 /// An entry, in the bytes that its hash is over.
@@ -129,7 +132,8 @@ impl StoredJournal {
                     }
                 }
                 let Some(row) = RunRow::find(&transaction, &run)? else { continue };
-                exported.entries += one(&transaction, &row, &mut blobs, &mut to)?;
+                let label = labels::find(&transaction, &run, files.key.as_ref())?;
+                exported.entries += one(&transaction, (&row, label), &mut blobs, &mut to)?;
                 exported.runs += 1;
             }
             to.write(&Line::End { runs: exported.runs })?;
@@ -161,7 +165,7 @@ impl Lines<'_> {
 /// Writes one run, which was checked in the same transaction. Returns the number of its entries.
 fn one(
     transaction: &Transaction<'_>,
-    row: &RunRow,
+    (row, label): (&RunRow, Option<RunLabel>),
     blobs: &mut BTreeSet<String>,
     to: &mut Lines<'_>,
 ) -> Result<u64, Fault> {
@@ -185,6 +189,7 @@ fn one(
         entries: row.entries,
         head: row.head.clone(),
         seal: row.seal.clone(),
+        label,
     })))?;
     let list = "SELECT epoch, event, notes FROM entries WHERE run = ?1 ORDER BY seq";
     let mut list = transaction.prepare_cached(list)?;

@@ -14,6 +14,7 @@ use super::event;
 use super::export::{BlobLine, EXPORT_VERSION, EntryLine, FORMAT, FirstLine, Line, RunFields};
 use super::fault::Fault;
 use super::heads::Head;
+use super::labels::{self, RunLabel};
 use super::lock::file_name;
 use super::rows::{self, CHANGED, RunRow, link};
 use super::seal::Broken;
@@ -73,6 +74,7 @@ struct Source {
 struct Ready {
     line: u64,
     row: RunRow,
+    label: Option<RunLabel>,
     blobs: [BlobLine; 2],
     beginning: Digest,
     entries: Vec<EntryLine>,
@@ -120,7 +122,7 @@ impl StoredJournal {
         let taken = self.store.writer.alone(move |files, open| {
             open.connection().check_writes()?;
             files.place.holds(&files.path)?;
-            let Ready { mut row, blobs, beginning, entries, links, is_over, .. } = ready;
+            let Ready { mut row, label, blobs, beginning, entries, links, is_over, .. } = ready;
             let run = row.run.clone();
             let key = files.key(&run)?;
             let _lock = files.lock(&run, None)?;
@@ -181,7 +183,8 @@ impl StoredJournal {
                     let entry = params![run.as_str(), seq, epoch, prev.to_string(), event, notes];
                     connection.execute_one(insert, entry)?;
                 }
-                Ok(())
+                // It counts as the export says it.
+                label.as_ref().map_or(Ok(()), |label| labels::put(connection, &run, label, key))
             })?;
             head.write(key, position, Durability::Synced)?;
             Ok(taken)
@@ -330,6 +333,7 @@ impl Source {
             find.ok_or_else(|| (line, "its spec or its tool manifest is missing; export it again".to_owned()))
         };
         let blobs = [blob(&fields.spec)?, blob(&fields.manifest)?];
+        let label = fields.label;
         let row = RunRow {
             run: RunId::new(fields.run),
             unix_ms: fields.unix_ms,
@@ -379,7 +383,7 @@ impl Source {
         })?;
         let is_over = row.stop.is_some() && is_over(&row.run, spec, parsed);
         self.runs += 1;
-        Ok(Ready { line, row, blobs, beginning, entries, links, is_over })
+        Ok(Ready { line, row, label, blobs, beginning, entries, links, is_over })
     }
 }
 

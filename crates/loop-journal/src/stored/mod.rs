@@ -15,11 +15,13 @@ mod audit;
 mod budgets;
 mod changes;
 mod clock;
+mod evals;
 mod event;
 mod export;
 mod fault;
 mod heads;
 mod import;
+mod labels;
 mod lock;
 mod locks;
 mod opened;
@@ -59,10 +61,12 @@ use crate::outbox::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
 use crate::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
 pub use budgets::BatchLock;
 pub use changes::{JournalChange, JournalChanges};
+pub use evals::KeptEval;
 pub use export::{EXPORT_VERSION, Exported};
 use fault::Fault;
 use heads::{Head, Heads, Position};
 pub use import::{ImportedRuns, NotImported};
+pub use labels::{Label, RunLabel};
 use lock::FileLocks;
 use locks::Locks;
 use opened::{Database, Files, behind};
@@ -513,6 +517,10 @@ impl Journal for StoredJournal {
             Ok(lines)
         });
         listed.await
+    }
+
+    async fn labels(&self, runs: Option<&[RunId]>) -> Result<BTreeMap<RunId, RunLabel>, JournalError> {
+        self.labels_of(runs).await
     }
 
     async fn outbox(&self) -> Result<Vec<QueuedMessage>, JournalError> {

@@ -175,7 +175,7 @@ impl StoredJournal {
                     row.request_key = None;
                 }
                 bury(connection, &row, key)?;
-                for table in ["summaries", "outbox", "entries", "runs"] {
+                for table in ["summaries", "outbox", "labels", "entries", "runs"] {
                     if connection.has_table(table)? {
                         let delete = format!("DELETE FROM {table} WHERE run = ?1");
                         connection.execute(&delete, [run.as_str()])?;

@@ -8,6 +8,8 @@ use loop_core::types::{Digest, Millis, PicoUsd, RunId};
 use loop_core::{Event, EventKind, StopReason};
 use loop_runtime::budget::{BudgetLimit, LedgerAnswer, Reservation, SharedLedger as _};
 use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditFilter, AuditResult};
+use loop_runtime::journal::evals::KeptEval;
+use loop_runtime::journal::label::{Label, RunLabel};
 use loop_runtime::journal::list::RunQuery;
 use loop_runtime::journal::queue::{Accepted, QueueBounds, Submission, SubmissionState};
 use loop_runtime::journal::{Durability, Entry, Header, Journal, JournalError, RunWriter, StoredJournal};
@@ -127,6 +129,8 @@ pub async fn stored_journal(journal: &StoredJournal) {
     queue(journal).await;
     budgets(journal).await;
     audit(journal).await;
+    labels(journal, &runs).await;
+    evals(journal).await;
     // Twice: the second time they are read from what was kept.
     let summaries = journal.summaries(&runs).await.unwrap();
     assert_eq!((summaries.len(), &summaries), (3, &journal.summaries(&runs).await.unwrap()));
@@ -137,9 +141,63 @@ pub async fn stored_journal(journal: &StoredJournal) {
     journal.tidy_up(true).await.unwrap();
     let gone = journal.read(&runs[2]).await.unwrap_err();
     assert!(matches!(gone, JournalError::Pruned { .. }), "{gone}");
+    assert_eq!(journal.labels(None).await.unwrap().into_keys().collect::<Vec<_>>(), runs[..1], "it left too");
     assert_eq!(journal.run_of_key("key-s3").await.unwrap(), Some(runs[2].clone()), "its key stays taken");
     assert_eq!(journal.missing_runs().await.unwrap(), Vec::<Arc<str>>::new());
     assert_eq!(journal.salvage(&runs[0]).await.unwrap().fault, None);
+}
+
+/// The last label counts, and it leaves with its run.
+async fn labels(journal: &StoredJournal, runs: &[RunId]) {
+    assert_eq!(journal.labels(None).await.unwrap().len(), 0);
+    let label = |label, note| RunLabel::new(label, note, "ada").unwrap();
+    for run in [&runs[0], &runs[1], &runs[2]] {
+        journal.set_label(run, Some(label(Label::Good, ""))).await.unwrap();
+    }
+    let last = label(Label::Bad, "  wrong\u{0}customer ");
+    assert_eq!(&*last.note, "wrong\u{0}customer");
+    journal.set_label(&runs[0], Some(last.clone())).await.unwrap();
+    journal.set_label(&runs[1], None).await.unwrap();
+    let some = journal.labels(Some(&runs[..2])).await.unwrap();
+    assert_eq!(some.into_iter().collect::<Vec<_>>(), [(runs[0].clone(), last)]);
+    assert_eq!(journal.labels(None).await.unwrap().len(), 2);
+    let (header, entries) = history("open");
+    let writer = begun(journal, &header, &entries).await;
+    let refused = journal.set_label(&header.run, None).await.unwrap_err();
+    assert!(matches!(&refused, JournalError::NotEnded { .. }), "{refused}");
+    drop(writer);
+    let (_, mut writer) = journal.resume(&header.run).await.unwrap();
+    writer.append_all(&shared(&entries[1..]), Durability::Synced).await.unwrap();
+    drop(writer);
+    journal.prune(&header.run).await.unwrap();
+    for run in [header.run, RunId::new("none")] {
+        let gone = journal.set_label(&run, Some(label(Label::Good, ""))).await.unwrap_err();
+        assert!(matches!(gone, JournalError::Pruned { .. } | JournalError::Unknown { .. }), "{gone}");
+    }
+    assert!(RunLabel::new(Label::Good, &"x".repeat(2_001), "ada").is_err());
+}
+
+async fn evals(journal: &StoredJournal) {
+    let eval = |name: &str, unix_ms| KeptEval {
+        name: name.to_owned(),
+        unix_ms,
+        domains: vec!["helpdesk".to_owned()],
+        passed: 3,
+        runs: 4,
+        ..KeptEval::default()
+    };
+    assert_eq!(journal.evals().await.unwrap(), []);
+    let first = journal.keep_eval(&eval("before", 10), "{\"a\": 1}".to_owned()).await.unwrap();
+    let second = journal.keep_eval(&eval("after", 20), "{}".to_owned()).await.unwrap();
+    let names: Vec<_> = journal.evals().await.unwrap().into_iter().map(|it| (it.id, it.name)).collect();
+    assert_eq!(names, [(second.clone(), "after".to_owned()), (first.clone(), "before".to_owned())]);
+    let read = journal.eval(&first).await.unwrap();
+    let whole = KeptEval { id: first.clone(), ..eval("before", 10) };
+    assert_eq!(read, Some((whole, "{\"a\": 1}".to_owned())));
+    assert_eq!(journal.eval("none").await.unwrap(), None);
+    assert_eq!(journal.prune_evals(20, true).await.unwrap(), 1);
+    assert_eq!(journal.prune_evals(20, false).await.unwrap(), 1);
+    assert_eq!((journal.eval(&first).await.unwrap(), journal.evals().await.unwrap().len()), (None, 1));
 }
 
 async fn pages(journal: &StoredJournal) {

@@ -4,6 +4,8 @@ use std::io::Cursor;
 
 use loop_core::types::RunId;
 use loop_inspect::audit::JournalAudit;
+use loop_runtime::journal::evals::KeptEval;
+use loop_runtime::journal::label::{Label, RunLabel};
 use loop_runtime::journal::prune::Keeps;
 use loop_runtime::journal::prune::Retention;
 use loop_runtime::journal::{Header, Journal as _, JournalError, StoredJournal};
@@ -58,6 +60,36 @@ async fn a_pruned_run_is_gone_and_known() {
     Connection::open(&path).unwrap().execute_batch(sql).unwrap();
     assert_eq!(JournalAudit::of_all(&journal).await.unwrap().missing, ["r2"]);
     assert!(matches!(journal.read(&run("r2")).await, Err(JournalError::Unknown { .. })));
+}
+
+#[tokio::test]
+async fn a_label_or_an_eval_that_was_changed_counts_for_nothing() {
+    // Labels are counted by a calibration, which ends runs.
+    let (_folder, path) = place();
+    let journal = StoredJournal::open(&path).unwrap();
+    for id in ["r1", "r2"] {
+        let (header, entries) = history(id);
+        write(&journal, &header, &entries).await;
+        let label = RunLabel::new(Label::Bad, "", "ada").unwrap();
+        journal.set_label(&run(id), Some(label)).await.unwrap();
+    }
+    let kept = KeptEval { name: "nightly".into(), ..KeptEval::default() };
+    let ids = [0, 1].map(|_| kept.clone());
+    let (first, second) = (
+        journal.keep_eval(&ids[0], "{}".to_owned()).await.unwrap(),
+        journal.keep_eval(&ids[1], "{}".to_owned()).await.unwrap(),
+    );
+    let sql = format!(
+        "UPDATE labels SET body = replace(body, 'bad', 'good') WHERE run = 'r1';
+         UPDATE evals SET body = '{{\"cases\": []}}' WHERE id = '{first}';
+         UPDATE evals SET head = replace(head, 'nightly', 'best') WHERE id = '{second}'"
+    );
+    Connection::open(&path).unwrap().execute_batch(&sql).unwrap();
+    let labels = journal.labels(None).await.unwrap();
+    assert_eq!(labels.keys().collect::<Vec<_>>(), [&run("r2")]);
+    assert_eq!((journal.eval(&first).await.unwrap(), journal.eval(&second).await.unwrap()), (None, None));
+    let listed = journal.evals().await.unwrap();
+    assert_eq!(listed.iter().map(|it| &it.id).collect::<Vec<_>>(), [&first], "its head is as it was");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use loop_core::types::RunId;
 use loop_inspect::audit::JournalAudit;
 use loop_runtime::Runner;
+use loop_runtime::journal::label::{Label, RunLabel};
 use loop_runtime::journal::transfer::{ImportedRuns, NotImported};
 use loop_runtime::journal::{Durability, Header, Journal as _, JournalError, Recorded, StoredJournal};
 use loop_runtime::run::StartError;
@@ -74,6 +75,10 @@ async fn what_is_exported_comes_in_as_it_was_and_once() {
     let journal = some(&path).await;
     let text = exported(&journal).await;
     assert_eq!(text.matches("{\"blob\"").count(), 3, "two specs, and their manifest once");
+    assert!(!text.contains("\"label\""), "an export without labels is as it was before there were any");
+    let label = RunLabel::new(Label::Bad, "wrong customer", "ada").unwrap();
+    journal.set_label(&RunId::new("r2"), Some(label.clone())).await.unwrap();
+    let text = exported(&journal).await;
     let (_other, there) = place();
     let other = StoredJournal::open(&there).unwrap();
     let first = imported(&other, &text).await.unwrap();
@@ -85,6 +90,8 @@ async fn what_is_exported_comes_in_as_it_was_and_once() {
         assert!(is_same(read, journal.read(&line.run).await.unwrap()), "{}", line.run);
     }
     assert_eq!(other.run_of_key("order-17").await.unwrap(), Some(RunId::new("r2")));
+    let labels = other.labels(None).await.unwrap();
+    assert_eq!(labels.into_iter().collect::<Vec<_>>(), [(RunId::new("r2"), label)]);
     let audit = JournalAudit::of_all(&other).await.unwrap();
     assert!(audit.ok && audit.runs.iter().all(|run| run.imported), "{audit:?}");
     // What comes out of it again is the same but for its seals.

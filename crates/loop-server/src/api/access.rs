@@ -28,6 +28,8 @@ pub(crate) enum Access {
     Steer,
     /// It decides what waits for a person.
     Decide,
+    /// It says what the run was worth.
+    Label,
 }
 
 /// The caller of a request, as the door found out.
@@ -73,10 +75,22 @@ impl Checked {
         of: Of,
         action: impl Future<Output = Result<T, HttpProblem>> + Send + 'static,
     ) -> Result<T, HttpProblem> {
+        self.done_saying(audit, of, None, action).await
+    }
+
+    /// The same, and what was done is recorded in these words.
+    pub(super) async fn done_saying<T: Send + Sync + 'static>(
+        self,
+        audit: &Audit,
+        of: Of,
+        words: Option<String>,
+        action: impl Future<Output = Result<T, HttpProblem>> + Send + 'static,
+    ) -> Result<T, HttpProblem> {
         let audit = audit.clone();
         let task = tokio::spawn(async move {
             let done = action.await;
-            self.record(&audit, of, result_of(&done)).await;
+            let (result, why) = result_of(&done);
+            self.record(&audit, of, (result, why.or(words.as_deref()))).await;
             done
         });
         of_task(task.await)
@@ -197,6 +211,7 @@ pub(crate) async fn run_for(
     let (may, role) = match access {
         Access::Read => (caller.may(Role::Read, &domain), Role::Read),
         Access::Decide => (caller.may(Role::Approve, &domain), Role::Approve),
+        Access::Label => (caller.may_label(&domain, is_own), Role::Approve),
         Access::Steer => (may_steer(caller, &domain, is_own), Role::Submit),
     };
     match may {

@@ -7,13 +7,15 @@ use axum::response::{IntoResponse, Response};
 use loop_core::run::StopMode;
 use loop_core::types::RunId;
 use loop_runtime::journal::audit::AuditAction;
+use loop_runtime::journal::label::RunLabel;
 use serde::Deserialize;
 
 use super::access::{Access, Checked, Known, Of};
 use super::refuse::problem;
 use super::runs::invalid;
 use super::types::{
-    AnswerRequest, ApproveRequest, DenyRequest, InstructRequest, PendingList, StopRequest, StopWhen,
+    AnswerRequest, ApproveRequest, DenyRequest, InstructRequest, LabelRequest, PendingList, StopRequest,
+    StopWhen,
 };
 use super::{Api, body, filters};
 use crate::caller::Role;
@@ -136,6 +138,46 @@ pub(super) async fn answer(
     }
     let answer = PersonDecision::Answer { text: text.trim().into() };
     decide(api, (known, checked), (of, id), (key, binding), answer).await
+}
+
+/// `PUT /v1/runs/{run}/label`.
+pub(super) async fn label(
+    (State(api), known, checked, Path(id), body): Said,
+) -> Result<Response, HttpProblem> {
+    let of = Of::run(AuditAction::Label, &id);
+    let LabelRequest { label, note } = checked.body(&api, &of, body).await?;
+    let by = checked.approver(&known).to_string();
+    match RunLabel::new(label, &note, &by) {
+        Ok(label) => labelled(api, (known, checked), (of, id), Some(label)).await,
+        Err(detail) => checked.refuse(&api, of, invalid(&detail)).await,
+    }
+}
+
+/// `DELETE /v1/runs/{run}/label`.
+pub(super) async fn unlabel(
+    State(api): State<Api>,
+    known: Known,
+    checked: Checked,
+    Path(id): Path<String>,
+) -> Result<Response, HttpProblem> {
+    labelled(api, (known, checked), (Of::run(AuditAction::Unlabel, &id), id), None).await
+}
+
+async fn labelled(
+    api: Api,
+    (known, checked): (Known, Checked),
+    (of, id): (Of, String),
+    label: Option<RunLabel>,
+) -> Result<Response, HttpProblem> {
+    let (shared, words) = (api.clone(), label.as_ref().map(RunLabel::in_words));
+    let found = async move {
+        let run = known.run(&shared, &id, Access::Label).await?;
+        shared.engine.label(&run, label).await.map_err(problem)?;
+        Ok(run)
+    };
+    let run = checked.done_saying(&api.audit, of, words, found).await?;
+    let view = api.engine.view(&run).await.map_err(problem)?;
+    Ok(axum::Json(view).into_response())
 }
 
 #[derive(Debug, Default, Deserialize)]

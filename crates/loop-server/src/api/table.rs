@@ -1,12 +1,12 @@
 //! The table of routes: what makes the router makes the OpenAPI document as well.
 
-use axum::routing::{MethodRouter, delete, get, post};
+use axum::routing::{MethodRouter, delete, get, post, put};
 use loop_runtime::report::Report;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::types::{
     AnswerRequest, ApproveRequest, DenyRequest, DocumentView, DomainList, ForkRequest, HealthView,
-    InstructRequest, OutboxList, PendingList, RetryRequest, StopRequest, SubmitRequest,
+    InstructRequest, LabelRequest, OutboxList, PendingList, RetryRequest, StopRequest, SubmitRequest,
 };
 use super::{Api, events, look, people, runs, system};
 use crate::doors::AuditPage;
@@ -307,6 +307,17 @@ pub(super) fn routes() -> Vec<Route> {
             .says("Answer a question of a run")
             .reads(schema::<AnswerRequest>)
             .fails(&[400, 404, 409, 413, 422]),
+        route("PUT", "/v1/runs/{run}/label", "label_run", || put(people::label))
+            .says("Say what a run that has ended was worth, in place of what was said before: for those who approve, and for its submitter")
+            .takes(vec![run_id()])
+            .reads(schema::<LabelRequest>)
+            .answers(vec![answer::<RunView>(200, "The run with its label.")])
+            .fails(&[400, 404, 409, 413, 422]),
+        route("DELETE", "/v1/runs/{run}/label", "unlabel_run", || delete(people::unlabel))
+            .says("Take the label of a run away")
+            .takes(vec![run_id()])
+            .answers(vec![answer::<RunView>(200, "The run without a label.")])
+            .fails(&[404, 409]),
         route("GET", "/v1/pending", "list_pending", || get(people::pending))
             .says("List the actions and questions that wait for a person")
             .takes(vec![

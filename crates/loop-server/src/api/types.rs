@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use loop_runtime::journal::label::Label;
 use loop_runtime::report::{Sections, TotalsReport};
 use schemars::JsonSchema;
 use serde::de::{Deserializer, Error as _};
@@ -95,6 +96,18 @@ pub struct StopRequest {
     /// cancelled. Default: `gate`.
     #[serde(default)]
     pub mode: StopWhen,
+}
+
+/// What a run that has ended was worth.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LabelRequest {
+    /// `good` or `bad`.
+    pub label: Label,
+    /// Why. Default: no reason is given.
+    #[serde(default)]
+    #[schemars(length(max = 2000))]
+    pub note: String,
 }
 
 /// When a run stops.

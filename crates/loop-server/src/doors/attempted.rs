@@ -39,10 +39,13 @@ impl Attempted {
                     "resume" => AuditAction::Resume,
                     "fork" => AuditAction::Fork,
                     "retry" => AuditAction::Retry,
+                    "label" if steps.first() == Some(&"runs") => AuditAction::Label,
                     _ => return None,
                 };
                 (action, Some(*run), None)
             }
+            (&Method::PUT, ["v1", "runs", run, "label"]) => (AuditAction::Label, Some(*run), None),
+            (&Method::DELETE, ["v1", "runs", run, "label"]) => (AuditAction::Unlabel, Some(*run), None),
             (&Method::DELETE, ["v1", "outbox", message]) => (AuditAction::DropMessage, None, Some(*message)),
             _ => return None,
         };
@@ -97,6 +100,9 @@ mod tests {
             ("POST", "/runs/r1/retry", Some("retry r1")),
             ("POST", "/runs/r1/document.md", None),
             ("DELETE", "/v1/outbox/m1", Some("drop_message m1")),
+            ("PUT", "/v1/runs/r1/label", Some("label r1")),
+            ("DELETE", "/v1/runs/r1/label", Some("unlabel r1")),
+            ("POST", "/runs/r1/label", Some("label r1")),
             ("GET", "/v1/runs/r1/approve", None),
             ("POST", "/v1/runs/r1/other", None),
             ("POST", "/login", None),

@@ -118,6 +118,7 @@ impl From<JournalError> for EngineError {
         match error {
             JournalError::Unknown { .. } | JournalError::Pruned { .. } => Self::UnknownRun,
             JournalError::Busy { .. } => Self::Elsewhere,
+            error @ JournalError::NotEnded { .. } => Self::State(error.to_string()),
             error @ JournalError::UnknownEntry { .. } => Self::OtherVersion(error.to_string()),
             error => Self::Journal(error),
         }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `cell` | a run that has not ended, as this process knows it |
 //! | `error` | why the engine refuses |
+//! | `labels` | what people say runs were worth |
 //! | `line` | which run begins next |
 //! | `open` | the start: what an earlier process left |
 //! | `outbox` | messages of hooks that are due again |
@@ -19,6 +20,7 @@
 
 mod cell;
 mod error;
+mod labels;
 mod line;
 mod open;
 mod outbox;

@@ -7,10 +7,11 @@ use loop_core::Run;
 use loop_core::types::{RunId, StopClass};
 use loop_inspect::listed::ListedCost;
 use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger, Taken};
+use loop_runtime::journal::label::RunLabel;
 use loop_runtime::journal::list::{RunQuery, RunSummary};
 use loop_runtime::journal::queue::Submission;
 use loop_runtime::journal::versions::not_on_engine;
-use loop_runtime::journal::{Recorded, RunLine};
+use loop_runtime::journal::{Journal as _, Recorded, RunLine};
 use loop_runtime::people::waits;
 use loop_runtime::report::PersonRequestReport;
 use schemars::JsonSchema;
@@ -54,6 +55,8 @@ pub struct RunView {
     /// When the time to answer ends, in milliseconds since 1970 (UTC), while it waits for a person. No answer by then is a
     /// denial. Null otherwise.
     pub until_unix_ms: Option<u64>,
+    /// What a person said it was worth, after it had ended. Null: it is not labelled.
+    pub label: Option<RunLabel>,
     /// Why it does not continue. Null: nothing is wrong with it.
     pub trouble: Option<String>,
 }
@@ -143,6 +146,7 @@ impl Engine {
             (None, None) => return self.not_served(run).await,
         };
         self.add_submissions(std::slice::from_mut(&mut view)).await?;
+        self.add_labels(std::slice::from_mut(&mut view)).await?;
         Ok(view)
     }
 
@@ -162,6 +166,17 @@ impl Engine {
                 view.accepted_unix_ms = queued.submission.unix_ms;
             }
         }
+        Ok(())
+    }
+
+    async fn add_labels(&self, views: &mut [RunView]) -> Result<(), EngineError> {
+        let ended = views.iter().filter(|view| view.reason.is_some());
+        let runs: Vec<RunId> = ended.map(|view| RunId::new(view.run.as_str())).collect();
+        if runs.is_empty() {
+            return Ok(());
+        }
+        let mut labels = self.inner.journal.labels(Some(&runs)).await?;
+        views.iter_mut().for_each(|view| view.label = labels.remove(&RunId::new(view.run.as_str())));
         Ok(())
     }
 
@@ -312,6 +327,7 @@ impl Engine {
         let has_more = views.len() > limit;
         views.truncate(limit);
         let next = views.last().filter(|_| has_more).map(|view| view.run.clone());
+        self.add_labels(&mut views).await?;
         Ok(RunPage { runs: views, next })
     }
 
@@ -471,6 +487,7 @@ impl Engine {
             class: line.stop.as_ref().and(summary.class).map(|class| class.name().to_owned()),
             cost: summary.cost.into(),
             until_unix_ms: until.filter(|until| *until != NEVER),
+            label: None,
             trouble,
         }
     }
@@ -523,6 +540,7 @@ fn without_entries(known: &Known, state: RunState, trouble: Option<String>) -> R
         class: None,
         cost: ListedCost::default(),
         until_unix_ms: None,
+        label: None,
         trouble,
     }
 }

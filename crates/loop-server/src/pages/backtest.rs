@@ -80,6 +80,7 @@ fn of_policy(report: &BacktestReport, at: usize, policy: &PolicyReport, place: P
                 "Saved in runs whose end is known: " strong { (PicoUsd(policy.saved_pico_usd).to_string()) } " and "
                 strong { (duration(policy.saved_ms)) } ". The end of " (counted(policy.unknown.into(), "run", "runs")) " is not known."
             }
+            @if let Some(labelled) = &policy.labelled { p { (labelled.in_words()) "." } }
             p {
                 @for (n, count) in policy.findings.iter().filter(|count| count.runs > 0).enumerate() {
                     @if n > 0 { ", " }

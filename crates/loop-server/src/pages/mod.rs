@@ -14,6 +14,8 @@ mod compare;
 #[cfg(feature = "http")]
 mod domain;
 #[cfg(feature = "http")]
+mod evals;
+#[cfg(feature = "http")]
 mod pending;
 mod report;
 #[cfg(feature = "http")]
@@ -30,7 +32,7 @@ pub use compare::{ComparePage, compare};
 pub use report::report;
 #[cfg(feature = "http")]
 pub use routes::{FindPrompts, PageSource, router};
-pub use run::{OneRunPage, OneRunView, run};
+pub use run::{LabelPart, OneRunPage, OneRunView, run};
 pub use runs::{RUNS_PER_PAGE, RunsFilter, RunsPage, runs};
 pub use shell::{PagePlace, SCRIPT, SERVER_POLICY, STYLE};
 pub use span::EventSpan;

@@ -4,7 +4,9 @@ mod act;
 mod begin;
 mod decide;
 mod domains;
+mod evals;
 mod known;
+mod labels;
 mod link;
 mod listing;
 mod pending;
@@ -20,7 +22,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware;
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use futures::{StreamExt as _, stream};
 use loop_core::EventKind;
 use loop_core::types::RunId;
@@ -78,6 +80,10 @@ pub fn router(source: PageSource) -> Router {
         .route("/runs/{run}", get(one))
         .route("/runs/{run}/approve", get(decide::page).post(decide::decided))
         .route("/runs/{run}/{what}", get(act::file).post(act::done))
+        .route("/runs/{run}/label", post(labels::set))
+        .route("/runs/{run}/case", get(labels::case))
+        .route("/evals", get(evals::list))
+        .route("/evals/{id}", get(evals::one))
         .route("/compare", get(two))
         .route("/new", get(begin::form).post(begin::begun))
         .route("/domains", get(domains::list))
@@ -216,6 +222,7 @@ impl Pages {
             EventKind::Started(started) => Some(title_of(&started.item)),
             _ => None,
         });
+        let label = self.label_part(caller, identity, (&id, &recorded)).await?;
         let domain = &recorded.spec.domain;
         let served = self.source.engine.as_ref().and_then(|engine| engine.domain(domain));
         let begins_again = served.is_some() && caller.may(Role::Submit, domain);
@@ -234,6 +241,7 @@ impl Pages {
                 place: PagePlace::Server,
                 prompts: prompts.as_deref(),
                 rest: &rest,
+                label: Some(&label),
             };
             OneRunPage::of(&id, &recorded, view).map(|page| {
                 (acts.waits, acts.has_ended) = (acts.waits || page.waits(), page.has_ended());

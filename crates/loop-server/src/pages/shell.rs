@@ -129,6 +129,7 @@ pub(crate) fn page(place: PagePlace, title: &str, content: &Markup) -> String {
                             a href="/" { "Runs" }
                             a href="/compare" { "Compare" }
                             a href="/domains" { "Domains" }
+                            a href="/evals" { "Evals" }
                             (PreEscaped(READER))
                             a.last href="/logout" { "Log out" }
                         }

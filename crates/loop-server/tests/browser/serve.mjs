@@ -375,6 +375,54 @@ await leads(page, "text=Begin the run", /runs\//);
 check("a file takes the place of the fields", (await page.innerText("h1")).includes("Q-9: Who is Ann?"), await page.innerText("h1"));
 const listed = (await asked("/v1/runs")).body.runs.length;
 check("a double click began one run", listed === before + 2, listed);
+// ---- label the run, and make a case of it: by keyboard, and without scripts ----
+
+{
+  await page.goto(watched);
+  await page.focus("#label summary");
+  await page.keyboard.press("Enter");
+  await page.focus("#label-note");
+  await page.keyboard.type("<b>it kept to the item");
+  await page.keyboard.press("Tab");
+  await Promise.all([page.waitForURL(/#label$/), page.keyboard.press("Enter")]);
+  check("the label is on the page", (await page.innerText("#label summary")).includes("good"), await page.innerText("#label"));
+  const still = await browser.newContext({ javaScriptEnabled: false, storageState });
+  const plain = await opened(still);
+  await plain.goto(watched);
+  await plain.click("#label summary");
+  check("the note is text", (await plain.innerText("#label")).includes("<b>it kept to the item"), await plain.innerText("#label"));
+  await leads(plain, "#label button[value=bad]", /#label$/);
+  check("the last label counts", (await asked(`/v1/runs/${first.run}`)).body.label.label === "bad");
+  await plain.click("#label summary");
+  const [download] = await Promise.all([plain.waitForEvent("download"), plain.click("text=Make a case of this run")]);
+  check("the case is a file", download.suggestedFilename() === `run-${first.run}.case.json`, download.suggestedFilename());
+  const file = join(state, download.suggestedFilename());
+  await download.saveAs(file);
+  check("the case runs as it ran", loopgate(["eval", file]).stdout.includes("1 of 1"));
+  await plain.goto(`${origin}/`);
+  check("the list has the label", (await plain.innerText("main")).includes("labelled bad"));
+
+  // ---- evals: the matrix, what failed, the difference to an earlier one ----
+
+  loopgate(["eval", "examples/refunds", "--keep", "before <i>"]);
+  loopgate(["eval", "examples/refunds", "--keep", "after"]);
+  await leads(plain, "text=Evals", /evals$/);
+  const list = plain.url();
+  const listed = await plain.innerText("main");
+  check("both evals are listed", ["before <i>", "after"].every((it) => listed.includes(it)), listed);
+  await leads(plain, "main th a", /evals\/./);
+  const shownEval = plain.url();
+  check("the matrix has the cases", (await plain.innerText("main")).includes("shipping_lookup_repeated_failure"));
+  await plain.check("#only-bad");
+  check("the switch works without scripts", (await plain.locator("details.part-good:visible").count()) === 0);
+  await plain.selectOption("#f-baseline", { index: 1 });
+  await leads(plain, "main form button", /baseline=./);
+  check("it is compared", (await plain.innerText("main")).includes("No regression against the baseline"), await plain.innerText("main"));
+  const compares = plain.url();
+  await still.close();
+  for (const [name, at] of Object.entries({ label: `${watched}#label`, evals: list, eval: shownEval, "eval with a baseline": compares }))
+    await passes(`server ${name}`, at, { windows, storageState });
+}
 
 // ---- out ----
 
@@ -386,7 +434,7 @@ check("the session is over", (await page.goto(`${origin}/`)).status() === 401);
 await approver.goto(watched);
 check("in each window", await approver.isVisible("#token"));
 const audit = loopgate(["serve", "audit"]).stdout;
-check("the audit log has the decisions and the logins", ["approve", "deny", "instruct", "stop", "fork", "login", "logout"].every((it) => audit.includes(it)), audit);
+check("the audit log has the decisions and the logins", ["approve", "deny", "instruct", "stop", "fork", "label", "login", "logout"].every((it) => audit.includes(it)), audit);
 await serving.end();
 model.close();
 await finish();

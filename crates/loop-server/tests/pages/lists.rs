@@ -46,6 +46,7 @@ fn listed(count: u64) -> Vec<ListedRun> {
                 reason: ended.then(|| "confident".to_owned()),
                 cost: ListedCost { usd: Some(0.001), pico_usd: 1_000_000_000, unpriced_calls: 0 },
                 imported: false,
+                label: None,
                 trouble: (state == ListedState::Damaged).then(|| "entry 3: <i>".to_owned()),
             }
         })

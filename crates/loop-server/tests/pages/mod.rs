@@ -3,6 +3,8 @@
 #[cfg(feature = "http")]
 mod act;
 #[cfg(feature = "http")]
+mod acts;
+#[cfg(feature = "http")]
 mod begin;
 mod claims;
 mod hostile;

@@ -27,6 +27,14 @@ pub(crate) struct FilterArgs {
     pub(crate) cost_over: Option<PicoUsd>,
 }
 
+impl FilterArgs {
+    /// Whether something is filtered by.
+    pub(crate) fn is_any(&self) -> bool {
+        let Self { domain, since, reasons, tags, cost_over } = self;
+        domain.is_some() || since.is_some() || !reasons.is_empty() || !tags.is_empty() || cost_over.is_some()
+    }
+}
+
 /// An instant that is given, or an age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {

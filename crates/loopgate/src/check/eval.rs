@@ -5,6 +5,8 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use loop_eval::case::{Case, case_of_run};
 use loop_eval::eval::{
@@ -13,10 +15,11 @@ use loop_eval::eval::{
 };
 use loop_eval::report::{self, EvalReport};
 use loop_llm::prices::origin;
-use loop_runtime::journal::Journal;
+use loop_runtime::journal::label::Label;
+use loop_runtime::journal::{Journal, StoredJournal, replay, unix_ms};
 use loop_runtime::report::counted;
 
-use crate::args::{JournalArgs, ReportArgs, setting, tiered};
+use crate::args::{JournalArgs, ReportArgs, name_of, setting, tiered};
 use crate::context::{find, places, places::ReportFile, places::private};
 use crate::output::{Failure, stream};
 
@@ -50,6 +53,9 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
             ));
         }
     }
+    // Before anything is run and paid for: a journal that cannot be opened is found out now.
+    let keeps = args.keep.as_deref().map(|name| Kept::open(name, &args.journal)).transpose()?;
+    let labelled = if args.labelled { labelled(&args.journal).await? } else { Vec::new() };
     let jobs = args.jobs.map_or_else(jobs, usize::from);
     // Before anything is run and paid for: a file that cannot be read or written is found out now.
     let baseline = match &args.baseline {
@@ -88,17 +94,22 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
         stream::note(format!("prices:  {}{own}", origin()));
     }
     let comparison = baseline.map(|(baseline, file)| compare(&baseline, &results, &file));
-    let report = EvalReport::new(results, comparison);
+    let counted = (!labelled.is_empty()).then(|| Reliability::of(&[results.clone(), labelled].concat()));
+    let mut report = EvalReport::new(results, comparison);
+    report.calibration = counted.or(report.calibration);
     if args.json.json {
         stream::print_report(&report)?;
     } else {
         if args.trace {
             report.cases.iter().for_each(trace);
         }
-        stream::print(&match trials {
+        // Of labelled runs alone there is a calibration and no table.
+        let table = match trials {
+            _ if args.paths.is_empty() => String::new(),
             None => report::table(&report.cases, &report.metrics),
             Some(_) => report::trials_table(&report.cases, &report.configurations),
-        });
+        };
+        stream::print(&table);
         if let Some(reliability) = report.calibration.as_ref().filter(|_| args.calibration.is_some()) {
             stream::print(&report::reliability_table(reliability));
         }
@@ -112,10 +123,57 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
     if let Some(file) = html {
         file.write(&report::page(&report))?;
     }
+    if let Some(kept) = keeps {
+        kept.write(&report).await?;
+    }
     if let Some(target) = calibration {
         write_calibration(target, report.calibration.as_ref())?;
     }
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The runs of the journal that a person labelled, as results: one is right if its label is good.
+async fn labelled(journal: &JournalArgs) -> Result<Vec<CaseResult>, Failure> {
+    let journal = places::existing_journal(journal)?;
+    let (mut results, mut good) = (Vec::new(), 0);
+    for (run, label) in journal.labels(None).await? {
+        let read = journal.read(&run).await.map_err(|error| error.to_string());
+        let read = read.and_then(|recorded| replay(&run, &recorded).map_err(|error| error.to_string()));
+        match read.map(|state| CaseResult::of_label(&state, label.label)) {
+            Ok(result) => results.extend(result),
+            Err(error) => stream::note(format!("loopgate: run {run} is not counted: {error}")),
+        }
+        good += u64::from(label.label == Label::Good);
+    }
+    if results.is_empty() {
+        let place = journal.path().display();
+        return Err(Failure::new(format!(
+            "--labelled: {place}: no run is labelled; `loopgate label RUN good` labels one"
+        )));
+    }
+    let runs = counted(results.len() as u64, "labelled run");
+    stream::note(format!("{runs}, {good} of them good"));
+    Ok(results)
+}
+
+/// The journal in which an eval is kept, and under which name.
+struct Kept {
+    name: Arc<str>,
+    journal: StoredJournal,
+}
+
+impl Kept {
+    fn open(name: &str, journal: &JournalArgs) -> Result<Self, Failure> {
+        let name = name_of("--keep", Some(name))?.unwrap_or_default();
+        Ok(Self { name, journal: StoredJournal::open(journal.path())? })
+    }
+
+    async fn write(self, report: &EvalReport) -> Result<(), Failure> {
+        let kept = report.kept(&self.name, unix_ms(SystemTime::now()));
+        let id = self.journal.keep_eval(&kept, serde_json::to_string(report)?).await?;
+        stream::note(format!("kept:    {} as eval {id} in {}", self.name, self.journal.path().display()));
+        Ok(())
+    }
 }
 
 /// The file of `--calibration`. What is there stays until it is replaced.
@@ -271,7 +329,7 @@ pub(crate) struct EvalArgs {
     #[command(subcommand)]
     pub(crate) command: Option<EvalCommand>,
     /// Case files, or folders with case files
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "labelled", value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
     /// Run only cases whose name or file contains this text
     #[arg(long, value_name = "TEXT")]
@@ -299,6 +357,14 @@ pub(crate) struct EvalArgs {
     /// setting
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     pub(crate) calibration: Option<PathBuf>,
+    /// With --calibration: count the runs of the journal that a person labelled as well, or alone where no PATH is given
+    #[arg(long, requires = "calibration", conflicts_with = "list")]
+    pub(crate) labelled: bool,
+    /// Keep the results in the journal under this name, for the pages of `loopgate serve` and `loopgate view`
+    #[arg(long, value_name = "NAME", requires = "paths", conflicts_with = "list")]
+    pub(crate) keep: Option<String>,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
     /// Folder in which results of runs with --model or --repeat are stored and looked up [default:
     /// $XDG_CACHE_HOME/loopgate/evals]
     #[arg(long, value_name = "FOLDER", conflicts_with = "list")]

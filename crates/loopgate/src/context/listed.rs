@@ -26,12 +26,14 @@ impl FilterArgs {
         let lines: Vec<RunLine> = lines.into_iter().filter(fits).collect();
         let ids: Vec<RunId> = lines.iter().map(|line| line.run.clone()).collect();
         let summaries = journal.summaries(&ids).await?;
+        let mut labels = journal.labels(Some(&ids)).await?;
         let mut listed = Vec::with_capacity(lines.len());
         for line in lines {
             let summary = summaries.get(&line.run).copied().unwrap_or_default();
             let may_wait = line.stop.is_none() && !line.is_written && line.trouble.is_none();
             let waits = may_wait && waits(journal, &line.run).await;
-            let run = ListedRun::new(&line, summary, waits, tags_of(line.origin.as_deref()));
+            let mut run = ListedRun::new(&line, summary, waits, tags_of(line.origin.as_deref()));
+            run.label = labels.remove(&line.run);
             let is_named = |name: &String| {
                 *name == run.outcome() || *name == run.state.name() || Some(name) == run.reason.as_ref()
             };

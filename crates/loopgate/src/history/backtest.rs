@@ -2,6 +2,7 @@
 
 mod settings;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -58,7 +59,13 @@ pub(crate) async fn backtest(args: BacktestArgs) -> Result<ExitCode, Failure> {
     let html = ReportFile::open("--html", args.html.as_deref())?;
     let of = recorded::runs_named(&args.runs).await?;
     let tested = recorded::tested(&policies, &of, args.documents).await?;
-    let report = BacktestReport::new(&policies, tested);
+    let mut labels = BTreeMap::new();
+    for of in &of {
+        if let Some(journal) = of.handles.first() {
+            labels.extend(journal.labels(Some(&of.runs)).await?);
+        }
+    }
+    let report = BacktestReport::new(&policies, tested).with_labels(&labels);
     if let Some(file) = html {
         file.write(&pages::backtest(&report, PagePlace::File))?;
     }
@@ -127,6 +134,9 @@ fn section(text: &mut String, report: &BacktestReport, at: usize, policy: &Polic
         let ends = if policy.other_results == 1 { "run ends" } else { "runs end" };
         let runs = policy.other_results;
         row(text, &format!("  {runs} {ends} with another document, answer or output than the recorded one"));
+    }
+    if let Some(labelled) = &policy.labelled {
+        row(text, &format!("  {}", labelled.in_words()));
     }
     if policy.unknown > 0 {
         let runs = counted(policy.unknown, "run");

@@ -58,9 +58,9 @@ pub(crate) struct PruneArgs {
     journal: JournalArgs,
 }
 
-const PRUNE_HELP: &str = "Each run is deleted in one transaction. Its id, its number of entries and its last hash stay, under the \
+const PRUNE_HELP: &str = "Each run is deleted in one transaction, with its label. Its id, its number of entries and its last hash stay, under the \
     journal's seal, so that `verify` tells it from a run that vanished, and its request key stays taken. Then the file \
-    is written anew without the deleted parts.\n\nExit codes: 0 done, 1 a run could not be deleted, or the journal could not be read, 2 wrong usage.";
+    is written anew without the deleted parts. Without a filter, evals that were kept before then are deleted as well.\n\nExit codes: 0 done, 1 a run could not be deleted, or the journal could not be read, 2 wrong usage.";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExportArgs {
@@ -173,7 +173,12 @@ async fn prune(args: PruneArgs) -> Result<ExitCode, Failure> {
             }
         }
     }
-    if pruned > 0 && !args.dry_run {
+    // What an eval read is of no domain alone, so a filter leaves all of them.
+    let evals = match args.filter.is_any() {
+        true => 0,
+        false => journal.prune_evals(before, args.dry_run).await?,
+    };
+    if pruned + evals > 0 && !args.dry_run {
         let compacts = !args.no_compact;
         if let Err(error) = journal.tidy_up(compacts).await {
             stream::note(format!("loopgate: not compacted: {error}; the next prune does it"));
@@ -185,7 +190,8 @@ async fn prune(args: PruneArgs) -> Result<ExitCode, Failure> {
     }
     let verb = if args.dry_run { "would be pruned" } else { "pruned" };
     let runs = count(pruned, "run");
-    stream::note(format!("{verb}: {runs} with {} entries; kept: {}", grouped(entries), kept.len()));
+    let evals = if evals == 0 { String::new() } else { format!(" and {}", count(evals, "eval")) };
+    stream::note(format!("{verb}: {runs} with {} entries{evals}; kept: {}", grouped(entries), kept.len()));
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use loop_core::types::RunId;
+use loop_runtime::journal::label::RunLabel;
 use loop_runtime::journal::{Recorded, StoredJournal};
-use loop_server::pages::{self, OneRunPage, OneRunView};
+use loop_server::pages::{self, LabelPart, OneRunPage, OneRunView};
 
 use crate::context::{places::ReportFile, prompts_of};
 use crate::output::Failure;
@@ -15,12 +16,13 @@ use crate::output::Failure;
 pub(crate) fn written(
     path: &Path,
     id: &RunId,
-    recorded: Recorded,
+    (recorded, label): (Recorded, Option<RunLabel>),
     journal: Arc<StoredJournal>,
 ) -> Result<ExitCode, Failure> {
     let Some(file) = ReportFile::open("--html", Some(path))? else { return Ok(ExitCode::SUCCESS) };
     let prompts = prompts_of(journal, &recorded);
-    let view = OneRunView { prompts: prompts.as_deref(), ..OneRunView::default() };
+    let label = LabelPart { label, ..LabelPart::default() };
+    let view = OneRunView { prompts: prompts.as_deref(), label: Some(&label), ..OneRunView::default() };
     file.write(&pages::run(&OneRunPage::of(id, &recorded, view)?))?;
     Ok(ExitCode::SUCCESS)
 }

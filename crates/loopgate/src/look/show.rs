@@ -21,7 +21,7 @@ use serde_json::json;
 use super::{cache, evidence, run_page};
 use crate::args::{DETAILS, RecordedArgs, ReportArgs, one_of};
 use crate::context::tags_of;
-use crate::output::{Failure, at_journal, cut, grouped, row, stream};
+use crate::output::{Failure, at_journal, cut, grouped, row, stream, time};
 use crate::shown::{
     bill, details, grounding, heading, lines_of, print_result, summary, tools_of, totals_so_far,
 };
@@ -43,8 +43,9 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
         stream::print(&tools_table(&tools_of(&recorded)));
         return Ok(ExitCode::SUCCESS);
     }
+    let label = journal.labels(Some(std::slice::from_ref(&id))).await?.remove(&id);
     if let Some(path) = &args.html {
-        return run_page::written(path, &id, recorded, journal);
+        return run_page::written(path, &id, (recorded, label), journal);
     }
     if let Some((of, rest)) = args.piece.as_deref().and_then(|piece| piece.split_once('.')) {
         return show_below(&args, &journal, (&id, &recorded), (of, rest)).await;
@@ -85,6 +86,14 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     }
     stream::print(&tagged);
     stream::print(&heading(&state));
+    if let Some(label) = &label {
+        let mut text = String::new();
+        row(
+            &mut text,
+            &format!("label: {} (by {}, {} UTC)", label.in_words(), label.by, time(label.unix_ms)),
+        );
+        stream::print(&text);
+    }
     let claims = loop_claims::of_run(&state);
     print_result(outcome, &claims);
     stream::print(&details(&state, &people));

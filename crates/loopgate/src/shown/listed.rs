@@ -31,6 +31,7 @@ fn cells(run: &ListedRun, elapsed_ms: Option<u64>, when: String) -> [String; 7] 
     let stop = class.map_or_else(|| stop.clone(), |class| format!("{stop} ({class})"));
     let stop = run.trouble.as_ref().map_or(stop, |trouble| format!("damaged: {trouble}"));
     let tags: String = run.tags.iter().map(|tag| format!(" #{}", cut(tag, MAX_ID_CHARS))).collect();
+    let label = run.label.as_ref().map_or_else(String::new, |it| format!(" [{}]", it.label.name()));
     let imported = if run.imported { " (imported)" } else { "" };
     let (id, title) = (cut(&run.item, MAX_ID_CHARS), cut(&run.title, MAX_TITLE_CHARS));
     let is_known = run.cost.unpriced_calls == 0;
@@ -39,7 +40,7 @@ fn cells(run: &ListedRun, elapsed_ms: Option<u64>, when: String) -> [String; 7] 
         run.run.clone(),
         when,
         cut(&stop, MAX_TITLE_CHARS),
-        format!("{id} {title}{tags}{imported}"),
+        format!("{id} {title}{tags}{imported}{label}"),
         cost,
         elapsed_ms.map_or_else(|| "-".to_owned(), span),
         cut(&run.domain, MAX_ID_CHARS),

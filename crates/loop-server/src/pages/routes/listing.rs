@@ -6,6 +6,7 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use loop_runtime::journal::Journal as _;
 use serde::Deserialize;
 
 use super::{Pages, failed, made, shown};
@@ -41,6 +42,7 @@ pub(super) async fn list(
     let mut page = page.await?;
     let lines = pages.source.journal.lines(&page.ids()).await.map_err(|_| failed())?;
     page.count_entries(&lines);
+    page.set_labels(pages.source.journal.labels(Some(&page.ids())).await.map_err(|_| failed())?);
     Ok(shown(StatusCode::OK, made(move || runs(&page)).await?))
 }
 

@@ -13,6 +13,7 @@ mod events;
 mod evidence;
 mod gate;
 mod head;
+mod label;
 mod money;
 mod people;
 mod prompts;
@@ -36,6 +37,7 @@ pub(super) use document::diff_html;
 #[cfg(feature = "http")]
 pub(super) use head::title_of;
 pub(super) use head::{cost, look_of};
+pub use label::LabelPart;
 pub(super) use shown::anchor;
 
 /// What a page of a run is made with besides the run.
@@ -55,6 +57,8 @@ pub struct OneRunView<'a> {
     pub events: &'a str,
     /// How the whole of a cut text is had, for example `loopgate show RUN --json`. Empty: by that.
     pub rest: &'a str,
+    /// What people say it was worth. `None`: nothing, and the reader may not say it.
+    pub label: Option<&'a LabelPart>,
 }
 
 /// A run as its page shows it.
@@ -74,6 +78,7 @@ pub struct OneRunPage {
     people: people::People,
     prompts: prompts::PromptPart,
     events: events::Events,
+    label: LabelPart,
 }
 
 /// An entry that was applied: the state before it is gone.
@@ -123,6 +128,7 @@ impl OneRunPage {
             people: people::People::default(),
             prompts: prompts::PromptPart::default(),
             events: events::Events::default(),
+            label: view.label.cloned().unwrap_or_default(),
         };
         page.see(first, &run);
         for entry in recorded.entries.iter().skip(1) {
@@ -212,6 +218,7 @@ impl OneRunPage {
             div #run data-run=(t(self.head.id())) data-last=(shown.last) data-ended[self.has_ended()]
                 data-events=[Some(&self.stream).filter(|stream| !stream.is_empty())] {
                 (self.head.html(shown))
+                @if self.has_ended() { (self.label.html(self.head.id())) }
                 @if let Some(broken) = &self.broken {
                     p.notice.bad { "The rest of this run cannot be shown. " (t(broken)) }
                 }

@@ -12,6 +12,8 @@ use loop_core::types::{Cost, PicoUsd};
 use loop_inspect::listed::{ListedRun, ListedState};
 #[cfg(feature = "http")]
 use loop_runtime::journal::RunLine;
+#[cfg(feature = "http")]
+use loop_runtime::journal::label::RunLabel;
 use maud::{Markup, html};
 
 use super::run::look_of;
@@ -212,6 +214,12 @@ impl RunsPage {
                 row.entries = line.entries;
             }
         }
+    }
+
+    #[cfg(feature = "http")]
+    /// Sets the labels of the runs of the page.
+    pub(super) fn set_labels(&mut self, mut labels: BTreeMap<RunId, RunLabel>) {
+        self.rows.iter_mut().for_each(|row| row.label = labels.remove(&RunId::new(row.run.as_str())));
     }
 
     /// The address of the next page. `None`: it is the last.
@@ -430,6 +438,7 @@ fn row(run: &ListedRun) -> Markup {
                 span.pill.(look_of(run.outcome())) { (t(&run.outcome().replace('_', " "))) }
                 @if let Some(reason) = &run.reason { " " (t(reason)) }
                 @if let Some(trouble) = &run.trouble { " " (t(trouble)) }
+                @if let Some(label) = &run.label { " " span.pill.(label.label.name()) { "labelled " (label.label.name()) } }
             }
             td.n data-label="events" { (grouped(run.entries)) }
             td.n data-label="cost" { @match run.cost.usd { Some(_) => { (PicoUsd(run.cost.pico_usd).to_string()) }, None => { "unknown" } } }
