@@ -56,6 +56,7 @@ pub use people::PersonDecision;
 #[cfg(feature = "http")]
 pub(crate) use shared::run_changed;
 pub use submit::{NewRun, Submitted};
+pub(crate) use view::INDEXES;
 #[cfg(feature = "http")]
 pub(crate) use view::tags_of;
 pub use view::{PendingAction, RunFilter, RunPage, RunState, RunView};

@@ -14,7 +14,8 @@ use crate::stored::sql::{Cell, Purpose};
 
 /// What each format adds to the one before it; a format is never changed. The first is that of the file, with the tables
 /// that a file gets when they are needed. Texts are compared by their bytes, as in the file.
-const MIGRATIONS: [&str; 2] = [include_str!("format_1.sql"), include_str!("format_2.sql")];
+const MIGRATIONS: [&str; 3] =
+    [include_str!("format_1.sql"), include_str!("format_2.sql"), include_str!("format_3.sql")];
 
 /// The least version of the server: it can end a session and wait for its end.
 const LEAST_VERSION: i64 = 140_000;
