@@ -339,7 +339,7 @@ impl StoredJournal {
         .await
     }
 
-    /// Who submitted these runs, for lists. A run that was not submitted to a server has nobody.
+    /// Who submitted these runs, for lists. A run that was not submitted to a server has none.
     ///
     /// # Errors
     /// If the journal cannot be read.

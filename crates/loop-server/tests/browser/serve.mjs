@@ -151,6 +151,36 @@ await pictured(page, "compare");
 await passes("server compare", page.url(), { windows, storageState });
 await passes("server run that has ended", watched, { windows, storageState });
 
+// ---- the list is renewed where it lies; two runs of it are compared; words are searched ----
+
+{
+  await page.goto(`${origin}/`);
+  await page.evaluate(() => { window.isTheSamePage = true; });
+  const box = page.locator(`tr[data-run="${first.run}"] input`);
+  await box.check();
+  await box.focus();
+  const third = await submitted("three", "Who is Bob?");
+  await page.waitForSelector(`tr[data-run="${third.run}"]`);
+  const seen = await page.evaluate((run) => ({
+    same: window.isTheSamePage === true, checked: document.querySelector(`tr[data-run="${run}"] input`).checked,
+    focus: document.activeElement.value,
+  }), first.run);
+  check("the list has the new run, and what was checked and focused stays", seen.same && seen.checked && seen.focus === first.run, JSON.stringify(seen));
+  await page.keyboard.press("Tab");
+  check("the keyboard goes on from there", await page.evaluate(() => document.activeElement !== document.body));
+  await page.locator(`tr[data-run="${second.run}"] input`).check();
+  await leads(page, "text=Compare the two selected", /compare\?run=/);
+  check("the two that were selected are compared", (await page.innerText("main")).includes("Prompts"), (await page.innerText("main")).slice(0, 600));
+  await passes("server selected", page.url(), { windows, storageState });
+  await page.goto(`${origin}/`);
+  await page.fill("#f-words", "EPAM");
+  await page.selectOption("#f-sort", "cost");
+  await leads(page, "text=Show", /words=EPAM/);
+  const found = await page.$$eval("tr[data-run]", (rows) => rows.map((row) => row.dataset.run));
+  check("the search finds the runs with the word", found.includes(first.run) && !found.includes(third.run), found.join());
+  await passes("server search", page.url(), { windows, storageState });
+}
+
 // ---- out ----
 
 check("no page had an error", page.troubles.length + approver.troubles.length === 0, [...page.troubles, ...approver.troubles].join("; "));

@@ -40,7 +40,7 @@ async fn words_of_documents_and_evidence_are_found_by_those_who_see_the_domain()
     }
     // What cannot be searched for is said, and what would be syntax is text.
     assert!(seen("/?words=***").await.contains("there is no word in the search"));
-    assert!(seen(&format!("/?words={}", "a+".repeat(99))).await.contains("more than 8 terms"));
+    assert!(seen("/?words=a+b+c+d+e+f+g+h+i").await.contains("more than 8 terms"));
     for words in ["%22", "a%22b", "AND", "words%3Adelete", "%27%3B+DROP+TABLE+runs", "NEAR(%00", "%5C"] {
         served.get(reader(), &format!("/?words={words}")).await;
     }
@@ -69,13 +69,40 @@ async fn two_runs_that_are_selected_are_compared() {
     let (_, list) = served.get(caller(&[Role::Read], None), "/").await;
     assert_eq!(list.matches("<input type=\"checkbox\" name=\"run\"").count(), 3, "{list}");
     let (status, both) = get("/compare?run=run-1&run=run-2").await;
-    assert!(status == StatusCode::OK && both.contains("A: run-1, B: run-2"), "{both}");
+    assert!(status == StatusCode::OK && both.contains("A: run-1 , B: run-2"), "{both}");
     let (status, one) = get("/compare?run=run-1").await;
     assert!(status == StatusCode::OK && one.contains("Compare it with"), "{one}");
     let (status, many) = get("/compare?run=run-1&run=run-2&run=run-3").await;
     assert!(status == StatusCode::BAD_REQUEST && many.contains("More than two runs"), "{many}");
     assert_eq!(get("/compare?run=run-1&run=none").await.0, StatusCode::NOT_FOUND);
     assert_eq!(get("/compare").await.0, StatusCode::OK);
+}
+
+#[test]
+fn prompts_are_compared_word_by_word() {
+    use loop_inspect::diff::RunDiff;
+    use loop_runtime::spec::Prompts;
+    use loop_server::pages::{ComparePage, compare};
+
+    let prompts = Prompts::builtin();
+    let [a, b] = [runs::whole(), runs::stating()].map(|world| {
+        let (id, recorded) = runs::recorded(&world);
+        (id.clone(), super::moments::sent(&id, recorded, &prompts))
+    });
+    let diff = RunDiff::of((&a.0, &a.1), (&b.0, &b.1)).unwrap();
+    assert!(diff.prompts.is_empty());
+    let diff = diff.with_prompts((&a.0, &a.1, &prompts), (&b.0, &b.1, &prompts));
+    let second = diff.prompts.iter().find(|change| change.name == "2/main").unwrap();
+    let of =
+        |mark: char| second.lines.iter().filter(|piece| piece.starts_with(mark)).cloned().collect::<String>();
+    assert!(of('-').contains("mail") && of('+').contains("web-1.example"), "{second:?}");
+    let common = second.lines.iter().filter(|piece| piece.starts_with(' ')).map(String::len).max().unwrap();
+    assert!(common < 400, "what both have is cut: {common}");
+    let same = RunDiff::of((&a.0, &a.1), (&a.0, &a.1)).unwrap();
+    assert!(same.with_prompts((&a.0, &a.1, &prompts), (&a.0, &a.1, &prompts)).prompts.is_empty());
+    let page = ComparePage { asked: Default::default(), diff: Some(diff), trouble: None, others: Vec::new() };
+    let text = inert(&compare(&page)).seen();
+    assert!(text.contains("Prompts") && text.contains("[only in B: "), "{text}");
 }
 
 #[tokio::test]

@@ -7,8 +7,7 @@ use loop_inspect::diff::{RunDiff, ValueDiff};
 use loop_runtime::journal::Journal;
 
 use crate::args::{JournalArgs, ReportArgs};
-use crate::context::pages::prompts_of;
-use crate::context::{find, places, unverified};
+use crate::context::{find, places, prompts_of, unverified};
 use crate::output::{Failure, cut, row};
 
 pub(crate) async fn diff(args: DiffArgs) -> Result<ExitCode, Failure> {

@@ -46,7 +46,7 @@ async fn tables_are_made_once_migrated_once_and_restored() {
         opening.into_iter().map(|opening| opening.join().unwrap().unwrap()).collect()
     });
     assert_eq!(opened.len(), 6);
-    assert_eq!(world.server.sql("loops", "SELECT count(*), max(format) FROM loopgate.journal"), "1|2");
+    assert_eq!(world.server.sql("loops", "SELECT count(*), max(format) FROM loopgate.journal"), "1|3");
     // A journal of the first format, with a run, as the program of that time left it.
     let journal = world.journal("");
     write_all(&journal, &["x1"]).await;
@@ -55,7 +55,8 @@ async fn tables_are_made_once_migrated_once_and_restored() {
                 DROP FUNCTION loopgate.count_removal; ALTER TABLE loopgate.runs DROP COLUMN born; \
                 ALTER TABLE loopgate.journal DROP COLUMN removals; DROP INDEX loopgate.runs_open; \
                 DROP INDEX loopgate.runs_of_domain; DROP INDEX loopgate.runs_of_reason; \
-                DROP INDEX loopgate.submissions_queued; UPDATE loopgate.journal SET format = 1";
+                DROP INDEX loopgate.submissions_queued; DROP TABLE loopgate.run_summaries; \
+                DROP TABLE loopgate.search_words; DROP TABLE loopgate.search_runs; UPDATE loopgate.journal SET format = 1";
     world.server.sql("loops", back);
     let reads = world.run(&["runs"]);
     reads.fails_with(&["the journal is of an older loopgate; a command that writes it"]);
@@ -63,15 +64,15 @@ async fn tables_are_made_once_migrated_once_and_restored() {
         let opening: Vec<_> = (0..4).map(|_| scope.spawn(|| world.journal(""))).collect();
         opening.into_iter().map(|opening| opening.join().unwrap()).collect::<Vec<_>>()
     });
-    assert_eq!(world.server.sql("loops", "SELECT format FROM loopgate.journal"), "2");
+    assert_eq!(world.server.sql("loops", "SELECT format FROM loopgate.journal"), "3");
     assert_eq!(migrated[0].read(&RunId::new("x1")).await.unwrap().unverified, None);
     // A program of today meets a format of tomorrow.
-    world.server.sql("loops", "UPDATE loopgate.journal SET format = 3");
+    world.server.sql("loops", "UPDATE loopgate.journal SET format = 4");
     let item = ticket(1042);
     for args in [&["runs"][..], &["run", "examples/helpdesk", &item, "--no-save"]] {
-        world.run(args).fails_with(&["written by a newer loopgate (format 3", "use that version"]);
+        world.run(args).fails_with(&["written by a newer loopgate (format 4", "use that version"]);
     }
-    world.server.sql("loops", "UPDATE loopgate.journal SET format = 2");
+    world.server.sql("loops", "UPDATE loopgate.journal SET format = 3");
     // A backup is restored into an empty database: what it has is whole, and what it lost is noticed here.
     let dumped = dump(&world, "loops");
     let (header, entries) = history("after");

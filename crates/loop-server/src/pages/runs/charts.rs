@@ -28,16 +28,14 @@ struct Group {
     durations: Durations,
 }
 
-/// What the charts show.
+/// What the charts show: the names of each row of a table, and its runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Charts {
     domains: Vec<String>,
     /// By day, the newest first.
-    days: Vec<(u64, Group)>,
+    days: Vec<(Vec<String>, Group)>,
     /// By domain and model, the most runs first.
-    pairs: Vec<((String, String), Group)>,
-    /// How many days and pairs are left out.
-    more: [usize; 2],
+    pairs: Vec<(Vec<String>, Group)>,
 }
 
 impl Group {
@@ -70,62 +68,59 @@ impl Group {
 impl Charts {
     pub(super) fn of(runs: &RunTally, domains: &[String]) -> Self {
         let mut days: BTreeMap<u64, Group> = BTreeMap::new();
-        let mut pairs: BTreeMap<(String, String), Group> = BTreeMap::new();
+        let mut pairs: BTreeMap<Vec<String>, Group> = BTreeMap::new();
         for (key, kind) in runs.kinds() {
             days.entry(key.day).or_default().add(key, kind);
-            pairs.entry((key.domain.clone(), key.model.clone())).or_default().add(key, kind);
+            pairs.entry(vec![key.domain.clone(), key.model.clone()]).or_default().add(key, kind);
         }
         let mut pairs: Vec<_> = pairs.into_iter().collect();
         pairs.sort_by_key(|(_, group)| std::cmp::Reverse(group.runs));
-        let more = [days.len().saturating_sub(MAX_DAYS), pairs.len().saturating_sub(MAX_PAIRS)];
         pairs.truncate(MAX_PAIRS);
-        let days = days.into_iter().rev().take(MAX_DAYS).collect();
-        Self { domains: domains.to_vec(), days, pairs, more }
+        let named = |(at, group): (u64, Group)| (vec![day(at.saturating_mul(DAY_MS))], group);
+        let days = days.into_iter().rev().take(MAX_DAYS).map(named).collect();
+        Self { domains: domains.to_vec(), days, pairs }
     }
 
     pub(super) fn html(&self) -> Markup {
-        let colour =
-            |domain: &str| self.domains.iter().position(|it| it == domain).map_or(0, |at| at % COLOURS);
-        let costliest = largest(self.days.iter().map(|(_, group)| group.cost.known.0));
-        let longest = |groups: &mut dyn Iterator<Item = &Group>| largest(groups.map(Group::longest));
-        let by_day = longest(&mut self.days.iter().map(|(_, group)| group));
-        let by_pair = longest(&mut self.pairs.iter().map(|(_, group)| group));
         html! {
             section aria-labelledby="days-title" {
                 h2 #days-title { "Over time" }
                 p.legend {
-                    "Cost by domain: " @for domain in &self.domains { span { i.{ "c-" (colour(domain)) } {} (t(domain)) } }
+                    "The newest " (MAX_DAYS) " days with runs. Cost by domain: "
+                    @for domain in &self.domains { span { i.{ "c-" (self.colour(domain)) } {} (t(domain)) } }
                     "Duration: " span { i.k-model {} "p50" } span { i.k-wait {} "p95" }
                 }
-                div.wide tabindex="0" role="region" aria-label="Runs by day" {
-                    table.bars.trend {
-                        (heads(&["day", "#runs", "outcomes", "#answered", "#cost", "by domain", "#p50", "#p95", "duration"]))
-                        tbody { @for (at, group) in &self.days { tr {
-                            th.w scope="row" { (day(at.saturating_mul(DAY_MS))) }
-                            (group.begin_html())
-                            td.n { (cost(&group.cost)) }
-                            td.bar { (group.domains_html(costliest, &colour)) }
-                            (group.durations_html(by_day))
-                        } } }
-                    }
-                }
-                @if self.more[0] > 0 { p.rest { "… " (self.more[0]) " earlier days are left out here: `loopgate runs --json` has their runs" } }
+                (self.table("Runs by day", &["day"], &self.days))
             }
             section aria-labelledby="pairs-title" {
                 h2 #pairs-title { "By domain and model" }
-                div.wide tabindex="0" role="region" aria-label="Runs by domain and model" {
-                    table.bars.trend {
-                        (heads(&["domain", "model", "#runs", "outcomes", "#answered", "#cost", "#p50", "#p95", "duration"]))
-                        tbody { @for ((domain, model), group) in &self.pairs { tr {
-                            th.w scope="row" { (t(domain)) }
-                            td { @if model.is_empty() { span.quiet { "unknown" } } @else { (t(model)) } }
-                            (group.begin_html())
-                            td.n { (cost(&group.cost)) }
-                            (group.durations_html(by_pair))
-                        } } }
-                    }
+                (self.table("Runs by domain and model", &["domain", "model"], &self.pairs))
+            }
+        }
+    }
+
+    fn colour(&self, domain: &str) -> usize {
+        self.domains.iter().position(|it| it == domain).map_or(0, |at| at % COLOURS)
+    }
+
+    fn table(&self, title: &str, names: &[&str], rows: &[(Vec<String>, Group)]) -> Markup {
+        let of = ["#runs", "outcomes", "#answered", "#cost", "by domain", "#p50", "#p95", "duration"];
+        let costliest = rows.iter().map(|(_, group)| group.cost.known.0).max().unwrap_or(0).max(1);
+        let longest = rows.iter().map(|(_, group)| group.longest()).max().unwrap_or(0).max(1);
+        html! {
+            div.wide tabindex="0" role="region" aria-label=(title) {
+                table.bars.trend {
+                    (heads(&[names, &of].concat()))
+                    tbody { @for (names, group) in rows { tr {
+                        @for (at, name) in names.iter().enumerate() {
+                            @if at == 0 { th.w scope="row" { (t(name)) } } @else { td { (t(name)) } }
+                        }
+                        (group.begin_html())
+                        td.n { (cost(&group.cost)) }
+                        td.bar { (group.domains_html(costliest, &|domain| self.colour(domain))) }
+                        (group.durations_html(longest))
+                    } } }
                 }
-                @if self.more[1] > 0 { p.rest { "… " (self.more[1]) " more are left out here: filter by domain" } }
             }
         }
     }
@@ -166,10 +161,6 @@ impl Group {
 
 /// Milliseconds of a day.
 pub(super) const DAY_MS: u64 = 86_400_000;
-
-fn largest(numbers: impl Iterator<Item = u64>) -> u64 {
-    numbers.max().unwrap_or(0).max(1)
-}
 
 /// A bar of parts that follow each other, each with its class and its amount; `whole` is as wide as the bar.
 pub(super) fn stacked(parts: impl Iterator<Item = (String, u64)>, whole: u64) -> Markup {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use loop_core::types::{PicoUsd, RunId};
 use loop_inspect::listed::ListedRun;
 
-use super::tally::{TallyKey, day_of};
+use super::tally::day_of;
 use crate::pages::text::cut;
 
 /// Which runs are listed. A run fits if it fits all of it.
@@ -52,25 +52,21 @@ pub(super) struct Wanted {
 impl RunsFilter {
     /// What it asks for, and what of it cannot be asked for.
     pub(super) fn wanted(&self, found: Option<BTreeSet<RunId>>) -> (Wanted, Option<String>) {
-        let mut wrong = None;
-        let mut not = |name: &str, text: &str, example: &str| {
-            wrong = Some(format!("{name}: `{}` is left out; write it as {example}", cut(text, 40).text));
-        };
         let day: Result<jiff::civil::Date, _> = self.since.trim().parse();
         let since = day.ok().and_then(|day| day.to_zoned(jiff::tz::TimeZone::UTC).ok());
         let since =
             since.map(|day| day_of(u64::try_from(day.timestamp().as_millisecond()).unwrap_or_default()));
         let cost = self.cost.trim().parse().ok();
         let seconds = self.seconds.trim().parse().ok().filter(|seconds: &f64| *seconds >= 0.0);
-        for (is_read, name, text, example) in [
+        let given = [
             (since.is_some(), "Since", &self.since, "2026-11-26"),
             (cost.is_some(), "Cost", &self.cost, "0.05"),
             (seconds.is_some(), "Seconds", &self.seconds, "30"),
-        ] {
-            if !is_read && !text.trim().is_empty() {
-                not(name, text, example);
-            }
-        }
+        ];
+        let wrong = given.into_iter().find(|(is_read, _, text, _)| !is_read && !text.trim().is_empty());
+        let wrong = wrong.map(|(_, name, text, example)| {
+            format!("{name}: `{}` is left out; write it as {example}", cut(text, 40).text)
+        });
         let duration_ms = seconds.map(|seconds| (seconds * 1_000.0) as u64);
         (Wanted { text: self.text.to_lowercase(), since, cost, duration_ms, found }, wrong)
     }
@@ -95,25 +91,9 @@ impl RunsFilter {
             && wanted.found.as_ref().is_none_or(|found| found.contains(&RunId::new(run.run.as_str())))
     }
 
-    /// Whether the kind of a run says whether it fits.
-    pub(super) fn is_of_kinds(&self, wanted: &Wanted) -> bool {
-        self.tag.is_empty()
-            && wanted.text.is_empty()
-            && wanted.cost.is_none()
-            && wanted.duration_ms.is_none()
-            && wanted.found.is_none()
-    }
-
-    /// Whether runs of this kind fit a filter that kinds decide.
-    pub(super) fn fits_kind(&self, kind: &TallyKey, wanted: &Wanted) -> bool {
-        let is = |wanted: &str, value: &str| wanted.is_empty() || wanted == value;
-        is(&self.domain, &kind.domain)
-            && (self.outcome.is_empty()
-                || [&*kind.outcome, &*kind.reason, kind.state].contains(&&*self.outcome))
-            && is(&self.reason, if kind.has_reason { &kind.reason } else { "" })
-            && is(&self.model, &kind.model)
-            && is(&self.confidence, &kind.confidence)
-            && wanted.since.is_none_or(|since| kind.day >= since)
+    /// Whether every run fits.
+    pub(super) fn fits_all(&self) -> bool {
+        Self { sort: String::new(), ..self.clone() } == Self::default()
     }
 
     /// The filter as the query of an address, without its beginning.

@@ -5,7 +5,6 @@ mod filter;
 mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::sync::Arc;
 
 use loop_core::types::{Cost, PicoUsd, RunId};
@@ -90,8 +89,8 @@ impl RunsPage {
         Self::kept(&runs, &|_| true, filter, before, Found::default())
     }
 
-    /// The same of the runs that are kept, as far as the caller `sees` their domains. Without a filter by tag or text no run
-    /// is read but those of the page.
+    /// The same of the runs that are kept, as far as the caller `sees` their domains. The totals of
+    /// all runs are counted already.
     pub(super) fn kept(
         runs: &KeptRuns,
         sees: &dyn Fn(&str) -> bool,
@@ -105,31 +104,15 @@ impl RunsPage {
         let mut seen = RunTally::default();
         open.iter().for_each(|run| seen.add(run));
         seen.with(&runs.tally, |kind| sees(&kind.domain));
+        let all = || open.iter().copied().chain(runs.ended.values().map(|run| &**run));
         let mut fitting = RunTally::default();
-        if filter.is_of_kinds(&wanted) {
-            fitting.with(&seen, |kind| filter.fits_kind(kind, &wanted));
+        if filter.fits_all() {
+            fitting = seen.clone();
         } else {
-            let all = open.iter().copied().chain(runs.ended.values().map(|run| &**run));
-            all.filter(|run| fits(run)).for_each(|run| fitting.add(run));
+            all().filter(|run| fits(run)).for_each(|run| fitting.add(run));
         }
         let cursor = before.and_then(read_cursor);
-        let (rows, next) = if filter.is_by_time() {
-            let is_after = |run: &ListedRun| {
-                cursor
-                    .as_ref()
-                    .is_none_or(|(_, at)| (run.started_unix_ms, run.run.as_str()) < (at.unix_ms, &*at.run))
-            };
-            let older = cursor.as_ref().map_or(Bound::Unbounded, |(_, at)| Bound::Excluded(at.clone()));
-            let older = runs.ended.range((Bound::Unbounded, older)).rev().map(|(_, run)| &**run);
-            let newest = open.iter().copied().filter(|run| is_after(run));
-            let mut rest = merged(newest, older).filter(|run| fits(run));
-            let rows: Vec<&ListedRun> = rest.by_ref().take(RUNS_PER_PAGE).collect();
-            (rows, rest.next().is_some())
-        } else {
-            let all =
-                open.iter().copied().chain(runs.ended.values().map(|run| &**run)).filter(|run| fits(run));
-            sorted(&filter, all, cursor.as_ref())
-        };
+        let (rows, next) = sorted(&filter, all().filter(|run| fits(run)), cursor.as_ref());
         let next = rows.last().filter(|_| next);
         let next = next.map(|run| format!("{}.{}.{}", filter.sort_key(run), run.started_unix_ms, run.run));
         let rows = rows.into_iter().cloned().collect();
@@ -198,8 +181,7 @@ fn read_cursor(text: &str) -> Option<(u64, RunOrder)> {
     Some((key, RunOrder { unix_ms, run: parts.next()?.to_owned() }))
 }
 
-/// The runs of a page in another order than that of time, and whether there are more. All are looked at, and only those of the
-/// page are sorted.
+/// The runs of a page in their order, and whether there are more. All are looked at, and only those of the page are sorted.
 fn sorted<'a>(
     filter: &RunsFilter,
     all: impl Iterator<Item = &'a ListedRun>,
@@ -216,22 +198,6 @@ fn sorted<'a>(
     }
     all.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
     (all.into_iter().map(|(_, run)| run).collect(), has_more)
-}
-
-/// Two lists as one, each from the newest run to the oldest.
-fn merged<'a>(
-    one: impl Iterator<Item = &'a ListedRun>,
-    other: impl Iterator<Item = &'a ListedRun>,
-) -> impl Iterator<Item = &'a ListedRun> {
-    let (mut one, mut other) = (one.peekable(), other.peekable());
-    let is_older = |run: &ListedRun, than: &ListedRun| {
-        (run.started_unix_ms, &run.run) < (than.started_unix_ms, &than.run)
-    };
-    std::iter::from_fn(move || match (one.peek(), other.peek()) {
-        (Some(first), Some(second)) if is_older(first, second) => other.next(),
-        (Some(_), _) => one.next(),
-        (None, _) => other.next(),
-    })
 }
 
 /// Class or state, reason, and how many runs, the most frequent first.
