@@ -2,12 +2,13 @@
 //! stop.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use loop_core::gate::{Change, Measure};
 use loop_core::run::{Decision, SelectedBy};
 use loop_core::spec::Setting;
-use loop_core::types::{RunId, Totals};
-use loop_core::{Note, Outcome, Run, RunSpec, WorkItem};
+use loop_core::types::{CommandKey, RunId, Totals};
+use loop_core::{EventKind, Note, Outcome, Run, RunSpec, WorkItem};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -15,11 +16,21 @@ use similar::{ChangeTag, TextDiff};
 
 use loop_runtime::journal::{Recorded, replay};
 use loop_runtime::run::StartError;
+use loop_runtime::spec::Prompts;
+
+use crate::sent::sent_prompts;
 
 /// The version of this format.
 pub const DIFF_VERSION: u32 = 1;
 /// How many lines around a changed line of a text are kept.
 const CONTEXT_LINES: usize = 2;
+/// How many calls of a model are compared word by word, how many bytes of the prompt of each, and how long the exact comparison
+/// of all of them may take. After that, what differs is given in larger pieces.
+const MAX_PROMPTS: usize = 40;
+const MAX_PROMPT_BYTES: usize = 32 * 1024;
+const PROMPTS_WITHIN: Duration = Duration::from_millis(400);
+/// Bytes of a text that both prompts have, from its beginning and from its end.
+const CONTEXT_BYTES: usize = 120;
 /// The setting of a run that ends with an output is under this member of the spec, and not under `output`.
 const IN_PROTOCOL: [&str; 2] = ["protocol.attempts", "protocol.passes_per_attempt"];
 
@@ -50,6 +61,9 @@ pub struct RunDiff {
     pub totals: Vec<ValueDiff>,
     /// Reason, class and other conditions of the stop, as far as they differ.
     pub stop: Vec<ValueDiff>,
+    /// The prompts of the calls that both runs made, as far as they differ: of each what the request before did not have.
+    /// Empty if none does, or where the templates of a run are not at hand. The pieces are words, not lines.
+    pub prompts: Vec<TextChange>,
 }
 
 /// A value that differs.
@@ -102,9 +116,28 @@ impl RunDiff {
             evidence: values(a.evidence(), b.evidence()),
             totals: values(a.totals(), b.totals()),
             stop: values(a.stop(), b.stop()),
+            prompts: Vec::new(),
         };
         diff.equal = diff.is_empty();
         Ok(diff)
+    }
+
+    /// The same with the prompts, word by word, rendered with the templates of each run. They follow from what is compared
+    /// already, so they do not count for `equal`.
+    pub fn with_prompts(
+        mut self,
+        a: (&RunId, &Recorded, &Prompts),
+        b: (&RunId, &Recorded, &Prompts),
+    ) -> Self {
+        let (a, b) = (sent_texts(a), sent_texts(b));
+        let end = Instant::now() + PROMPTS_WITHIN;
+        let both = a.iter().filter_map(|(call, text)| Some((call, text, b.get(call)?)));
+        self.prompts = both
+            .take(MAX_PROMPTS)
+            .filter(|(_, a, b)| a != b)
+            .map(|(call, a, b)| TextChange { name: call.to_string(), lines: word_diff(a, b, end) })
+            .collect();
+        self
     }
 
     fn is_empty(&self) -> bool {
@@ -341,6 +374,48 @@ fn texts(a: &Side<'_>, b: &Side<'_>) -> Vec<TextChange> {
             (!lines.is_empty()).then(|| TextChange { name: name.clone(), lines })
         })
         .collect()
+}
+
+/// What each call of a run sent that the request before did not have, by its key in the order of the passes. The nonce, which
+/// each run has its own of, is left out.
+fn sent_texts((id, recorded, prompts): (&RunId, &Recorded, &Prompts)) -> BTreeMap<CommandKey, String> {
+    let nonce = recorded.entries.first().and_then(|first| match &first.event.kind {
+        EventKind::Started(started) if !started.nonce.is_empty() => Some(&*started.nonce),
+        _ => None,
+    });
+    let sent = sent_prompts(id, recorded, prompts).unwrap_or_default();
+    let first = sent.into_iter().filter(|sent| sent.attempt == 1).take(MAX_PROMPTS);
+    let texts = first.filter_map(|sent| {
+        let parts = sent.parts?.into_iter().map(|part| format!("{}:\n{}", part.role, part.text));
+        let mut text = parts.collect::<Vec<_>>().join("\n\n");
+        text.truncate(text.floor_char_boundary(MAX_PROMPT_BYTES));
+        Some((sent.call, nonce.map_or(text.clone(), |nonce| text.replace(nonce, "…"))))
+    });
+    texts.collect()
+}
+
+/// The pieces of two texts, each with `-` (only in `a`), `+` (only in `b`) or a blank (in both) before it. Of what both have
+/// only the part next to a difference is kept.
+fn word_diff(a: &str, b: &str, end: Instant) -> Vec<String> {
+    let diff = TextDiff::configure().deadline(end).diff_words(a, b);
+    let mut pieces: Vec<String> = Vec::new();
+    for change in diff.iter_all_changes() {
+        let mark = match change.tag() {
+            ChangeTag::Delete => '-',
+            ChangeTag::Insert => '+',
+            ChangeTag::Equal => ' ',
+        };
+        match pieces.last_mut().filter(|last| last.starts_with(mark)) {
+            Some(last) => last.push_str(change.value()),
+            None => pieces.push(format!("{mark}{}", change.value())),
+        }
+    }
+    for piece in pieces.iter_mut().filter(|piece| piece.starts_with(' ') && piece.len() > 3 * CONTEXT_BYTES) {
+        let (begin, rest) = piece.split_at(piece.floor_char_boundary(CONTEXT_BYTES));
+        let end = rest.split_at(rest.ceil_char_boundary(rest.len() - CONTEXT_BYTES)).1;
+        *piece = format!("{begin} … {end}");
+    }
+    pieces
 }
 
 /// The lines that differ, each with `-` (only in `a`), `+` (only in `b`) or a blank (in both) before it, with a few around

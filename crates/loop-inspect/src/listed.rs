@@ -50,6 +50,14 @@ pub struct ListedRun {
     pub reason: Option<String>,
     /// What its own calls cost. What a fork takes over counts for its parent.
     pub cost: ListedCost,
+    /// Milliseconds from its start to its stop, waits for people included. Null if it has not ended.
+    pub duration_ms: Option<u64>,
+    /// The name of its base model at the provider. Null: it cannot be read.
+    pub model: Option<String>,
+    /// The confidence of its last pass: the measured one, else the stated one. Null: its protocol states none.
+    pub confidence: Option<String>,
+    /// Who submitted it to a server. Null: it was begun by a command.
+    pub caller: Option<String>,
     /// Whether it was imported: then it can be read, and not be resumed.
     pub imported: bool,
     /// What a person said it was worth. Null: it is not labelled.
@@ -166,6 +174,10 @@ impl ListedRun {
             class: class.map(str::to_owned),
             reason: line.stop.as_ref().map(|stop| stop.name().to_owned()),
             cost: summary.cost.into(),
+            duration_ms: summary.duration_ms,
+            model: summary.model.as_deref().map(str::to_owned),
+            confidence: summary.confidence.map(|confidence| confidence.name().to_owned()),
+            caller: None,
             imported: line.is_imported,
             label: None,
             trouble: line.trouble.as_deref().map(str::to_owned),

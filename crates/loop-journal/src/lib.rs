@@ -39,6 +39,7 @@ pub mod audit {
 pub mod list {
     pub use crate::stored::{
         JournalChange, JournalChanges, JournalStats, ListChanges, ListPosition, RunQuery, RunSummary,
+        SearchTerms,
     };
 }
 

@@ -212,7 +212,7 @@ fn a_long_list_is_read_once() {
     assert_eq!((&lists[0], &lists[0]), (&lists[1], &lists[2]));
     let kept: i64 = {
         let connection = rusqlite::Connection::open(&path).unwrap();
-        connection.query_row("SELECT count(*) FROM summaries", [], |row| row.get(0)).unwrap()
+        connection.query_row("SELECT count(*) FROM run_summaries", [], |row| row.get(0)).unwrap()
     };
     let has_ended = |run: &&Value| run["state"] == "ended";
     let ended = lists[0]["runs"].as_array().unwrap().iter().filter(has_ended).count();

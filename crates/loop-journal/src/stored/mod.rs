@@ -39,6 +39,7 @@ mod rows;
 mod salvage;
 mod schema;
 mod seal;
+mod search;
 mod sql;
 mod stats;
 mod summary;
@@ -78,6 +79,7 @@ pub use remote::{RemoteAnswer, RemoteRequest};
 use rows::{Claim, LastSpec, Opening, RunRow, Text};
 pub use salvage::{Lost, Salvaged};
 use seal::Key;
+pub use search::SearchTerms;
 pub use stats::JournalStats;
 pub use summary::RunSummary;
 use writer::{Change, Follows, Held, WriterThread};
@@ -100,6 +102,8 @@ struct Store {
     /// Threads that read or wait for their turn. Without it each read that waits would have a thread, with a stack and a heap
     /// of its own.
     reads: Arc<Semaphore>,
+    /// Held while runs are added to the index of words: two that do it at once would read the same ones.
+    indexing: tokio::sync::Mutex<()>,
 }
 
 /// How many threads there are for reads: one that reads, and the next one that has its turn at once.
@@ -264,7 +268,8 @@ impl StoredJournal {
         });
         let writer = WriterThread::new(Arc::clone(&files));
         let reads = Arc::new(Semaphore::new(READING_THREADS));
-        let store = Store { files, writer, reader: Mutex::new(reader), reads };
+        let indexing = tokio::sync::Mutex::default();
+        let store = Store { files, writer, reader: Mutex::new(reader), reads, indexing };
         Self { store: Arc::new(store), sync: SyncPolicy::default(), limit: ENTRY_LIMIT }
     }
 

@@ -12,7 +12,7 @@ use super::fault::Fault;
 use super::opened::Files;
 use super::rows::{self, parse};
 use super::sql::{Cell, Connection, NONE, Row, params};
-use super::{StoredJournal, event};
+use super::{SearchTerms, StoredJournal, event};
 use crate::{Entry, JournalError, RunLine};
 
 /// Which runs a page has. A run has to fit all of it.
@@ -32,6 +32,9 @@ pub struct RunQuery {
     pub tag: Option<Arc<str>>,
     /// Only runs whose item's id or title has this text. Small and capital letters of ASCII count as the same.
     pub text: Option<Arc<str>>,
+    /// Only runs that have ended with these words in their documents or evidence, as far as they are in the index: see
+    /// [`index_words`](StoredJournal::index_words).
+    pub words: Option<SearchTerms>,
     /// Only runs before this one in the list, which are the older ones.
     pub before: Option<RunId>,
 }
@@ -321,6 +324,9 @@ impl RunQuery {
         if let Some(ended) = self.ended {
             // As the index of the runs that have not ended says it.
             wanted.push(if ended { "stop IS NOT NULL" } else { "stop IS NULL" }.to_owned());
+        }
+        if let Some(words) = &self.words {
+            wanted.push(words.condition(connection, &mut values));
         }
         (wanted.join(" AND "), values)
     }

@@ -11,6 +11,7 @@ use super::fault::Fault;
 use super::outbox;
 use super::rows::{CHANGED, OTHER_KEY, RunRow, corrupt};
 use super::seal::{Broken, Key};
+use super::search;
 use crate::{Durability, JournalError, unix_ms};
 
 /// Why a run is not pruned.
@@ -175,7 +176,8 @@ impl StoredJournal {
                     row.request_key = None;
                 }
                 bury(connection, &row, key)?;
-                for table in ["summaries", "outbox", "labels", "entries", "runs"] {
+                search::forget(connection, &run)?;
+                for table in ["summaries", "run_summaries", "outbox", "labels", "entries", "runs"] {
                     if connection.has_table(table)? {
                         let delete = format!("DELETE FROM {table} WHERE run = ?1");
                         connection.execute(&delete, [run.as_str()])?;

@@ -339,6 +339,19 @@ impl StoredJournal {
         .await
     }
 
+    /// Who submitted these runs, for lists. A run that was not submitted to a server has none.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn callers_of(&self, runs: Vec<RunId>) -> Result<BTreeMap<RunId, String>, JournalError> {
+        self.reading_table("submissions", move |_, connection| {
+            let list = format!("SELECT run, caller FROM submissions {}", named(connection));
+            let runs = list_of(connection, runs.iter().map(RunId::as_str));
+            Ok(connection.list(&list, [runs], |row| Ok((RunId::new(row.lossy(0)), row.lossy(1))))?)
+        })
+        .await
+    }
+
     /// The submissions that have not begun, the newest first by the ids of their runs, at most `limit`. `before`: only those
     /// of older runs.
     ///

@@ -2,35 +2,43 @@
 //! that have stopped.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::page::{list_of, named};
 use super::sql::{Cell, Connection, Purpose};
-use loop_core::Note;
-use loop_core::types::{Cost, PicoUsd, RunId, StopClass};
+use loop_core::types::{Confidence, Cost, RunId, StopClass};
+use loop_core::{Note, RunSpec};
+use serde::{Deserialize, Serialize};
 
 use super::StoredJournal;
 use super::fault::Fault;
 use super::seal::Key;
 use crate::{Durability, JournalError};
 
-/// A run's class, and what its own calls cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A run's class, what its own calls cost, and what else a list says of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSummary {
     /// The class of its stop. `None`: it has not stopped.
     pub class: Option<StopClass>,
     /// The cost of the calls that it made itself. What a fork takes over from its parent counts for the parent.
     pub cost: Cost,
+    /// Milliseconds from its start to its stop, waits for people included. `None`: it has not stopped.
+    pub duration_ms: Option<u64>,
+    /// The name of its base model at the provider. `None`: it cannot be read.
+    pub model: Option<Arc<str>>,
+    /// The confidence of its last pass: the measured one, else the stated one. `None`: it has no pass, or its protocol states
+    /// none.
+    pub confidence: Option<Confidence>,
 }
 
 /// Journals of which no summary was kept have no such table. It can be dropped: everything in it follows from the entries.
+/// `summaries` is the table of earlier programs, which say less.
 const TABLE: &str = "
-    CREATE TABLE IF NOT EXISTS summaries (
-        run      TEXT NOT NULL PRIMARY KEY,
-        head     TEXT NOT NULL,
-        class    TEXT NOT NULL,
-        cost     TEXT NOT NULL,
-        unpriced INTEGER NOT NULL,
-        seal     TEXT NOT NULL
+    CREATE TABLE IF NOT EXISTS run_summaries (
+        run  TEXT NOT NULL PRIMARY KEY,
+        head TEXT NOT NULL,
+        body TEXT NOT NULL,
+        seal TEXT NOT NULL
     ) STRICT;";
 
 /// A summary, and the last entry that it knows of.
@@ -51,7 +59,7 @@ impl StoredJournal {
         let read = self.reading(move |files, connection| {
             let transaction = connection.transaction()?;
             let key = files.key.as_ref();
-            let kept = key.filter(|_| transaction.has_table("summaries").unwrap_or_default());
+            let kept = key.filter(|_| transaction.has_table("run_summaries").unwrap_or_default());
             let (mut summaries, mut fresh) = (BTreeMap::new(), Vec::new());
             let (known, unread): (Vec<_>, Vec<_>) =
                 listed(&transaction, &runs, kept)?.into_iter().partition(|listed| listed.kept.is_some());
@@ -60,7 +68,7 @@ impl StoredJournal {
                 let mut read = read_notes(&transaction, part)?;
                 for Listed { run, head, has_stopped, .. } in part {
                     let Some(summary) = read.remove(run) else { continue };
-                    summaries.insert(run.clone(), summary);
+                    summaries.insert(run.clone(), summary.clone());
                     if *has_stopped && key.is_some() {
                         fresh.push(Fresh { run: run.clone(), head: head.clone(), summary });
                     }
@@ -94,18 +102,15 @@ impl StoredJournal {
             files.place.holds(&files.path)?;
             open.commit_for(Purpose::Rows, files, Durability::Committed, |connection| {
                 connection.lay(TABLE)?;
-                let keep = "INSERT INTO summaries (run, head, class, cost, unpriced, seal)
-                            SELECT run, ?2, ?3, ?4, ?5, ?6 FROM runs WHERE run = ?1
-                            ON CONFLICT (run) DO UPDATE SET head = excluded.head, class = excluded.class,
-                                cost = excluded.cost, unpriced = excluded.unpriced, seal = excluded.seal";
+                let keep = "INSERT INTO run_summaries (run, head, body, seal)
+                            SELECT run, ?2, ?3, ?4 FROM runs WHERE run = ?1
+                            ON CONFLICT (run) DO UPDATE SET head = excluded.head, body = excluded.body,
+                                seal = excluded.seal";
                 let mut keep = connection.prepare_cached(keep)?;
                 let rows = fresh.iter().map(|Fresh { run, head, summary }| {
-                    let [class, cost, unpriced] = columns(summary);
-                    let seal = key.seal(TAG, &[run.as_str(), head, &class, &cost, &unpriced]);
-                    let unpriced = Cell::Integer(summary.cost.unknown_calls.into());
-                    let [run, head, class, cost, seal] =
-                        [run.to_string(), head.clone(), class, cost, seal].map(Cell::Text);
-                    [run, head, class, cost, unpriced, seal]
+                    let body = serde_json::to_string(summary).unwrap_or_default();
+                    let seal = key.seal(TAG, &[run.as_str(), head, &body]);
+                    [run.to_string(), head.clone(), body, seal].map(Cell::Text)
                 });
                 keep.execute_all(rows)?;
                 Ok(())
@@ -113,12 +118,6 @@ impl StoredJournal {
         });
         kept.await
     }
-}
-
-fn columns(summary: &RunSummary) -> [String; 3] {
-    let RunSummary { class, cost } = summary;
-    let class = class.map_or_else(|| "-".to_owned(), |class| class.name().to_owned());
-    [class, cost.known.0.to_string(), cost.unknown_calls.to_string()]
 }
 
 /// A run as the list has it.
@@ -135,18 +134,18 @@ struct Listed {
 fn listed(connection: &Connection, runs: &[RunId], key: Option<&Key>) -> Result<Vec<Listed>, Fault> {
     let list = match key {
         Some(_) => {
-            "SELECT runs.run, runs.head, runs.stop, class, cost, unpriced, summaries.seal
-             FROM runs LEFT JOIN summaries ON summaries.run = runs.run AND summaries.head = runs.head"
+            "SELECT runs.run, runs.head, runs.stop, body, run_summaries.seal
+             FROM runs LEFT JOIN run_summaries ON run_summaries.run = runs.run AND run_summaries.head = runs.head"
         }
-        None => "SELECT run, head, stop, NULL, NULL, 0, NULL FROM runs",
+        None => "SELECT run, head, stop, NULL, NULL FROM runs",
     };
     let list = format!("{list} {}", named(connection).replace("WHERE run", "WHERE runs.run"));
     let runs = list_of(connection, runs.iter().map(RunId::as_str));
     Ok(connection.list(&list, [runs], |row| {
         let (run, head, stop): (String, String, Option<String>) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        let kept = match (key, row.text(3), row.text(4), row.text(6)) {
-            (Some(key), Some(class), Some(cost), Some(seal)) => {
-                sealed(&run, &head, (class, cost, row.get(5)?, seal), key)
+        let kept = match (key, row.text(3), row.text(4)) {
+            (Some(key), Some(body), Some(seal)) if key.check(seal, TAG, &[&run, &head, body]).is_none() => {
+                serde_json::from_str(body).ok()
             }
             _ => None,
         };
@@ -154,33 +153,22 @@ fn listed(connection: &Connection, runs: &[RunId], key: Option<&Key>) -> Result<
     })?)
 }
 
-fn sealed(
-    run: &str,
-    head: &str,
-    (class, cost, unpriced, seal): (&str, &str, u32, &str),
-    key: &Key,
-) -> Option<RunSummary> {
-    if key.check(seal, TAG, &[run, head, class, cost, &unpriced.to_string()]).is_some() {
-        return None;
-    }
-    let known = PicoUsd(cost.parse().unwrap_or_default());
-    let class = serde_json::from_value(class.into()).ok();
-    Some(RunSummary { class, cost: Cost { known, unknown_calls: unpriced } })
-}
-
 /// The summaries of these runs by their notes. A run has none of which one note cannot be read.
 fn read_notes(connection: &Connection, runs: &[Listed]) -> Result<BTreeMap<RunId, RunSummary>, Fault> {
     let mut summaries: BTreeMap<RunId, RunSummary> =
         runs.iter().map(|listed| (listed.run.clone(), RunSummary::default())).collect();
-    // Most entries have neither, and are not read.
+    read_models(connection, &mut summaries)?;
+    // Most entries have none of these, and are not read. An event begins with its time.
     let list = format!(
-        "SELECT run, notes FROM entries {} AND (notes LIKE '%call_charged%' OR notes LIKE '%\"stopped\"%'
-                                     OR notes LIKE '%\"stop_settled\"%')
+        "SELECT run, notes, substr(event, 1, 40), seq FROM entries {}
+             AND (seq = 0 OR notes LIKE '%call_charged%' OR notes LIKE '%\"stopped\"%'
+                  OR notes LIKE '%\"stop_settled\"%' OR notes LIKE '%\"reply_read\"%')
          ORDER BY run, seq",
         named(connection)
     );
     let mut list = connection.prepare_cached(&list)?;
     let mut rows = list.query([list_of(connection, runs.iter().map(|listed| listed.run.as_str()))])?;
+    let mut began = None;
     while let Some(row) = rows.next()? {
         let run = RunId::new(row.lossy(0));
         let Some(summary) = summaries.get_mut(&run) else { continue };
@@ -189,14 +177,54 @@ fn read_notes(connection: &Connection, runs: &[Listed]) -> Result<BTreeMap<RunId
             summaries.remove(&run);
             continue;
         };
+        let at = row.text(2).and_then(time_of);
+        if row.count(3)? == 0 {
+            began = at;
+        }
         for note in notes {
-            if let Note::CallCharged { cost, .. } = note {
-                summary.cost.add(cost);
+            match &note {
+                Note::CallCharged { cost, .. } => summary.cost.add(*cost),
+                Note::ReplyRead { confidence, calibrated, .. } => {
+                    let counted = calibrated.map_or(*confidence, |calibrated| calibrated.measured);
+                    summary.confidence = Some(counted).filter(|_| summary.confidence.is_some());
+                }
+                _ => {}
             }
-            summary.class = note.certificate().map(|certificate| certificate.class).or(summary.class);
+            if let Some(certificate) = note.certificate() {
+                summary.class = Some(certificate.class);
+                summary.duration_ms = at.zip(began).map(|(at, began)| at.saturating_sub(began));
+            }
         }
     }
     Ok(summaries)
+}
+
+/// The time of an event in its stored form, in milliseconds since the start of the run.
+fn time_of(event: &str) -> Option<u64> {
+    event.strip_prefix("{\"at\":")?.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// Adds the models of these runs. Runs of one domain mostly have one spec.
+fn read_models(connection: &Connection, runs: &mut BTreeMap<RunId, RunSummary>) -> Result<(), Fault> {
+    let mut specs: BTreeMap<String, Vec<RunId>> = BTreeMap::new();
+    let list = format!("SELECT run, spec FROM runs {}", named(connection));
+    let named: Vec<(String, String)> =
+        connection.list(&list, [list_of(connection, runs.keys().map(RunId::as_str))], |row| {
+            Ok((row.lossy(0), row.lossy(1)))
+        })?;
+    named.into_iter().for_each(|(run, spec)| specs.entry(spec).or_default().push(RunId::new(run)));
+    for (hash, of) in specs {
+        let body: Option<String> =
+            connection.find("SELECT body FROM blobs WHERE hash = ?1", [hash.as_str()], |row| row.get(0))?;
+        let Some(spec) = body.and_then(|body| serde_json::from_str::<RunSpec>(&body).ok()) else { continue };
+        let states = spec.protocol.properties().states_confidence.then_some(Confidence::Unknown);
+        for run in of {
+            if let Some(summary) = runs.get_mut(&run) {
+                (summary.model, summary.confidence) = (Some(Arc::clone(&spec.models.base.model)), states);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The notes of how many runs are read with one question.

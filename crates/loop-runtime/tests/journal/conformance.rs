@@ -2,15 +2,16 @@
 //! and with the tests of the command for PostgreSQL.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use loop_core::spec::SectionSpec;
-use loop_core::types::{Digest, Millis, PicoUsd, RunId};
+use loop_core::types::{Confidence, Digest, Millis, PicoUsd, RunId};
 use loop_core::{Event, EventKind, StopReason};
 use loop_runtime::budget::{BudgetLimit, LedgerAnswer, Reservation, SharedLedger as _};
 use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditFilter, AuditResult};
 use loop_runtime::journal::evals::KeptEval;
 use loop_runtime::journal::label::{Label, RunLabel};
-use loop_runtime::journal::list::RunQuery;
+use loop_runtime::journal::list::{RunQuery, SearchTerms};
 use loop_runtime::journal::queue::{Accepted, QueueBounds, Submission, SubmissionState};
 use loop_runtime::journal::{Durability, Entry, Header, Journal, JournalError, RunWriter, StoredJournal};
 use loop_testkit::{Setup, draft, read, target};
@@ -126,6 +127,7 @@ pub async fn stored_journal(journal: &StoredJournal) {
     write_all(journal, &["s1", "s2", "s3"]).await;
     let runs: Vec<RunId> = ["s1", "s2", "s3"].map(RunId::new).to_vec();
     pages(journal).await;
+    words(journal).await;
     queue(journal).await;
     budgets(journal).await;
     audit(journal).await;
@@ -134,10 +136,17 @@ pub async fn stored_journal(journal: &StoredJournal) {
     // Twice: the second time they are read from what was kept.
     let summaries = journal.summaries(&runs).await.unwrap();
     assert_eq!((summaries.len(), &summaries), (3, &journal.summaries(&runs).await.unwrap()));
+    let of = &summaries[&runs[0]];
+    assert_eq!((of.duration_ms, of.confidence), (Some(30), Some(Confidence::High)));
+    assert_eq!(of.model, Some(history("s1").0.spec.models.base.model.clone()));
     let stats = journal.stats().await.unwrap();
     assert_eq!((stats.runs, stats.pruned, stats.missing), (3, 0, 0));
     assert!(stats.bytes > 0);
     journal.prune(&runs[2]).await.unwrap();
+    let disk = SearchTerms::parse("disk").unwrap();
+    assert_eq!(journal.runs_with(&disk).await.unwrap().len(), 2, "a pruned run leaves the index");
+    assert_eq!(journal.index_words(Duration::MAX).await.unwrap(), 0);
+    assert_eq!(journal.runs_with(&disk).await.unwrap().len(), 2);
     journal.tidy_up(true).await.unwrap();
     let gone = journal.read(&runs[2]).await.unwrap_err();
     assert!(matches!(gone, JournalError::Pruned { .. }), "{gone}");
@@ -223,6 +232,44 @@ async fn pages(journal: &StoredJournal) {
     assert_eq!(journal.line(&RunId::new("s1")).await.unwrap().map(|line| line.is_written), Some(false));
     assert_eq!(journal.free_runs(vec![RunId::new("s1"), RunId::new("none")]).await.unwrap().len(), 1);
     assert_eq!(journal.entries_from(&RunId::new("s1"), 1, 2).await.unwrap().len(), 2);
+}
+
+/// Words of documents and evidence. The runs are those of [`stored_journal`].
+async fn words(journal: &StoredJournal) {
+    let found = async |text: &str| -> Vec<String> {
+        let terms = SearchTerms::parse(text).unwrap();
+        let found: Vec<String> =
+            journal.runs_with(&terms).await.unwrap().iter().map(RunId::to_string).collect();
+        let query = RunQuery { words: Some(terms), ..RunQuery::default() };
+        let mut page: Vec<String> =
+            journal.page(&query, 9).await.unwrap().iter().map(|line| line.run.to_string()).collect();
+        page.reverse();
+        assert_eq!(found, page, "{text}");
+        found
+    };
+    assert_eq!(journal.index_words(Duration::ZERO).await.unwrap(), 3);
+    assert_eq!(journal.index_words(Duration::MAX).await.unwrap(), 0);
+    let all = ["s1", "s2", "s3"];
+    for text in ["disk", "full DISK", "\"The disk is\"", "1/action-0", "\"result of\" full", "situation"] {
+        assert_eq!(found(text).await, all, "{text}");
+    }
+    for text in ["nothingofit", "\"disk full\"", "dis", "disk nothingofit", "action-1"] {
+        assert!(found(text).await.is_empty(), "{text}");
+    }
+    // What would be syntax of a database is text.
+    for text in [
+        "disk*",
+        "NEAR(disk",
+        "disk AND",
+        "words:disk",
+        "disk'; DROP TABLE runs",
+        "!disk | (",
+        "disk:*",
+        "\\disk",
+    ] {
+        let terms = SearchTerms::parse(text).unwrap();
+        journal.runs_with(&terms).await.unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
 }
 
 async fn queue(journal: &StoredJournal) {

@@ -157,7 +157,10 @@ async fn summaries_are_read_once_and_never_trusted_without_their_seal() {
         let connection = Connection::open(&path).unwrap();
         connection.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap()
     };
-    assert_eq!(kept("SELECT count(*) FROM summaries"), 1);
-    Connection::open(&path).unwrap().execute_batch("UPDATE summaries SET class = 'failed'").unwrap();
+    assert_eq!(kept("SELECT count(*) FROM run_summaries"), 1);
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch("UPDATE run_summaries SET body = replace(body, 'answered', 'failed')")
+        .unwrap();
     assert_eq!(journal.summaries(&[run("r1")]).await.unwrap(), first);
 }

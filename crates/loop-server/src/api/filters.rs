@@ -2,7 +2,7 @@
 
 use loop_core::StopReason;
 use loop_core::types::{RunId, StopClass};
-use loop_runtime::journal::list::RunQuery;
+use loop_runtime::journal::list::{RunQuery, SearchTerms};
 use serde::Deserialize;
 
 use super::access::Known;
@@ -22,6 +22,7 @@ pub(super) struct ListQuery {
     until: Option<String>,
     tag: Option<String>,
     text: Option<String>,
+    words: Option<String>,
     cursor: Option<String>,
     pub(super) limit: Option<usize>,
 }
@@ -29,7 +30,7 @@ pub(super) struct ListQuery {
 impl ListQuery {
     /// The runs that it asks for, of the domains that the caller sees.
     pub(super) async fn filter(self, api: &Api, known: &Known) -> Result<RunFilter, HttpProblem> {
-        let ListQuery { domain, state, reason, since, until, tag, text, cursor, limit: _ } = self;
+        let ListQuery { domain, state, reason, since, until, tag, text, words, cursor, limit: _ } = self;
         let domains = match domain {
             Some(domain) => {
                 expect_domain(api, known, &domain).await?;
@@ -54,6 +55,7 @@ impl ListQuery {
             until_unix_ms: until.map(|until| time("until", &until)).transpose()?,
             tag: tag.map(Into::into),
             text: text.map(Into::into),
+            words: words.map(|words| searched(&words)).transpose()?,
             before: cursor.map(RunId::new),
         };
         Ok(RunFilter { query, state, class })
@@ -122,6 +124,10 @@ async fn expect_cursor(api: &Api, known: &Known, cursor: &str) -> Result<(), Htt
 async fn has_runs(api: &Api, query: &RunQuery) -> Result<bool, HttpProblem> {
     let page = api.engine.journal().page(query, 1).await.map_err(|error| problem(error.into()))?;
     Ok(!page.is_empty())
+}
+
+fn searched(words: &str) -> Result<SearchTerms, HttpProblem> {
+    SearchTerms::parse(words).map_err(|wrong| body::query_problem(format!("words: {wrong}")))
 }
 
 /// A time of the query.

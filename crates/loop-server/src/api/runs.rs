@@ -18,7 +18,7 @@ use super::types::{ForkRequest, RetryRequest, SubmitRequest};
 use super::{Api, body};
 use crate::caller::{Caller, Role};
 use crate::doors::{Admission, Audit};
-use crate::engine::{Engine, NewRun, RunFrom, RunView, Submitted};
+use crate::engine::{Engine, INDEXES, NewRun, RunFrom, RunPage, RunView, Submitted};
 use crate::problem::HttpProblem;
 
 /// `POST /v1/runs`.
@@ -269,7 +269,12 @@ pub(super) async fn list(
         return Err(invalid("limit: it is not from 1 to 200; correct it"));
     }
     let filter = query.filter(&api, &known).await?;
+    let not_searched = match &filter.query.words {
+        Some(_) => api.engine.journal().index_words(INDEXES).await.map_err(|error| problem(error.into()))?,
+        None => 0,
+    };
     let page = api.engine.list(&filter, limit).await.map_err(problem)?;
+    let page = RunPage { not_searched, ..page };
     Ok(axum::Json(page).into_response())
 }
 

@@ -230,6 +230,11 @@ pub(super) fn routes() -> Vec<Route> {
                 ),
                 query("tag", schema::<String>, "Only runs with this tag."),
                 query("text", schema::<String>, "Only runs whose item's id or title has this text."),
+                query(
+                    "words",
+                    schema::<String>,
+                    "Only runs that have ended with these words in their document or evidence. Words in quotation marks are one phrase.",
+                ),
                 query("cursor", schema::<String>, "`next` of the page before."),
                 query("limit", up_to::<200>, "How many runs, from 1 to 200. Default: 50."),
             ])

@@ -58,6 +58,7 @@ pub use people::PersonDecision;
 #[cfg(feature = "http")]
 pub(crate) use shared::run_changed;
 pub use submit::{NewRun, RunFrom, Submitted};
+pub(crate) use view::INDEXES;
 #[cfg(feature = "http")]
 pub(crate) use view::tags_of;
 pub use view::{PendingAction, RunFilter, RunPage, RunState, RunView};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use loop_core::Run;
 use loop_core::types::{RunId, StopClass};
@@ -99,6 +100,9 @@ pub struct RunPage {
     pub runs: Vec<RunView>,
     /// The `cursor` of the next page. Null: there are no more.
     pub next: Option<String>,
+    /// How many runs that have ended are not in the index of words yet, where `words` is asked for: ask again to have more of
+    /// them.
+    pub not_searched: u64,
 }
 
 /// An action that waits for a person.
@@ -140,7 +144,7 @@ impl Engine {
         let mut view = match (&cell, line) {
             (_, Some(line)) => {
                 let summaries = self.inner.journal.summaries(std::slice::from_ref(run)).await?;
-                self.seen(&line, cell.as_deref(), summaries.get(run).copied().unwrap_or_default()).await
+                self.seen(&line, cell.as_deref(), summaries.get(run).cloned().unwrap_or_default()).await
             }
             (Some(cell), None) => queued(cell),
             (None, None) => return self.not_served(run).await,
@@ -281,7 +285,7 @@ impl Engine {
         // Only a run that has ended has a class.
         query.ended = query.ended.or(filter.class.map(|_| true));
         let is_for = |state: RunState| filter.state.is_none_or(|wanted| wanted == state);
-        if query.reason.is_none() && query.ended != Some(true) {
+        if query.reason.is_none() && query.words.is_none() && query.ended != Some(true) {
             if is_for(RunState::Queued) && self.inner.journal.shares_queue() {
                 views.extend(self.queued_views(&query, limit + 1).await?);
             } else if is_for(RunState::Queued) {
@@ -328,7 +332,7 @@ impl Engine {
         views.truncate(limit);
         let next = views.last().filter(|_| has_more).map(|view| view.run.clone());
         self.add_labels(&mut views).await?;
-        Ok(RunPage { runs: views, next })
+        Ok(RunPage { runs: views, next, not_searched: 0 })
     }
 
     /// The actions that wait for people in these domains, of the run that waits longest first.
@@ -425,7 +429,7 @@ impl Engine {
         let summaries: BTreeMap<RunId, RunSummary> = self.inner.journal.summaries(&ids).await?;
         let mut views = Vec::with_capacity(lines.len());
         for line in lines {
-            let (cell, summary) = (self.inner.cell(&line.run), summaries.get(&line.run).copied());
+            let (cell, summary) = (self.inner.cell(&line.run), summaries.get(&line.run).cloned());
             views.push(self.seen(&line, cell.as_deref(), summary.unwrap_or_default()).await);
         }
         self.add_submissions(&mut views).await?;
@@ -557,6 +561,8 @@ pub(crate) fn tags_of(origin: Option<&str>) -> Vec<String> {
         .map_or_else(Vec::new, |found: Tags| found.tags)
 }
 
+/// How long a search may index runs that are not in the index yet.
+pub(crate) const INDEXES: Duration = Duration::from_millis(700);
 /// How many actions a list has.
 const MAX_PENDING: usize = 500;
 /// How many runs of the command are looked at for it.

@@ -47,7 +47,7 @@ pub fn compare(page: &ComparePage) -> String {
                 } }
             }
         } @else if page.diff.is_none() && page.trouble.is_none() {
-            p { "Give two runs, each by its id or the beginning of it. The page of a run has a link to this page." }
+            p { "Give two runs, each by its id or the beginning of it. The page of a run has a link to this page, and in the list of runs two can be selected." }
         }
     };
     shell::page(PagePlace::Server, "Compare two runs", &content)
@@ -87,6 +87,28 @@ fn content(diff: &RunDiff) -> Markup {
             }
         }
         @for (title, values) in values.iter().skip(4) { (table(title, values)) }
+        @if !diff.prompts.is_empty() {
+            section.part {
+                h2 { "Prompts" }
+                p.quiet { "Of each call that both runs made, what the request before did not have, word by word. " del { "Struck through" } " is only in A, " ins { "underlined" } " only in B." }
+                @for TextChange { name, lines } in &diff.prompts {
+                    details.prompt {
+                        summary { code { (t(name)) } }
+                        pre.words tabindex="0" { @for piece in lines { (word_piece(piece)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Words with `-`, `+` or a blank before them.
+fn word_piece(piece: &str) -> Markup {
+    let words = piece.get(1..).unwrap_or_default();
+    match piece.as_bytes().first() {
+        Some(b'-') => html! { del { span.sr { "[only in A: " } (t(words)) span.sr { "]" } } },
+        Some(b'+') => html! { ins { span.sr { "[only in B: " } (t(words)) span.sr { "]" } } },
+        _ => html! { (t(words)) },
     }
 }
 

@@ -262,24 +262,22 @@ impl Pages {
 /// What a page says whose run could be read and not be shown.
 const UNREADABLE: &str = "<p class=\"notice bad\">The run cannot be shown; the operator finds out more with `loopgate verify`.</p>";
 
-#[derive(Debug, Default, Deserialize)]
-struct TwoQuery {
-    #[serde(default)]
-    a: String,
-    #[serde(default)]
-    b: String,
-}
-
-/// `GET /compare`.
+/// `GET /compare`: two runs as `a` and `b`, or as those that were selected in the list, each as `run`.
 async fn two(
     State(pages): State<Pages>,
     Extension(caller): Extension<Caller>,
-    Query(TwoQuery { a, b }): Query<TwoQuery>,
+    Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, HttpProblem> {
-    let mut asked = [a.trim().to_owned(), b.trim().to_owned()];
+    let named = query.iter().filter(|(name, _)| ["a", "b", "run"].contains(&name.as_str()));
     // One run alone is the first.
-    asked.sort_by_key(String::is_empty);
-    let mut page = ComparePage { asked, diff: None, trouble: None, others: Vec::new() };
+    let mut asked = named.map(|(_, id)| id.trim().to_owned()).filter(|id| !id.is_empty());
+    let asked_for = [asked.next().unwrap_or_default(), asked.next().unwrap_or_default()];
+    if asked.next().is_some() {
+        let trouble = Some("More than two runs are selected; select two in the list of runs".to_owned());
+        let page = ComparePage { asked: asked_for, diff: None, trouble, others: Vec::new() };
+        return Ok(shown(StatusCode::BAD_REQUEST, compare(&page)));
+    }
+    let mut page = ComparePage { asked: asked_for, diff: None, trouble: None, others: Vec::new() };
     let mut read = Vec::new();
     for wanted in page.asked.iter().filter(|wanted| !wanted.is_empty()) {
         match pages.find(&caller, wanted).await {
@@ -293,7 +291,15 @@ async fn two(
     let html = made(move || {
         if let (None, [a, b]) = (&page.trouble, read.as_slice()) {
             match RunDiff::of((&a.0, &a.1), (&b.0, &b.1)) {
-                Ok(diff) => page.diff = Some(diff),
+                Ok(diff) => {
+                    let [a_prompts, b_prompts] = [a, b].map(|(id, recorded)| pages.prompts(id, recorded));
+                    page.diff = Some(match (a_prompts, b_prompts) {
+                        (Some(of_a), Some(of_b)) => {
+                            diff.with_prompts((&a.0, &a.1, &of_a), (&b.0, &b.1, &of_b))
+                        }
+                        _ => diff,
+                    });
+                }
                 Err(error) => page.trouble = Some(error.to_string()),
             }
         }

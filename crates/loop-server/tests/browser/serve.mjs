@@ -360,7 +360,7 @@ check("the form says what the run may cost", (await page.innerText("form.decide"
 for (const [name, at] of Object.entries({ domains: "/domains", domain: "/domains/crm", new: "/new?domain=crm" })) {
   await passes(`server ${name}`, origin + at, { windows, storageState });
 }
-const before = (await asked("/v1/runs")).body.runs.length;
+const counted = (await asked("/v1/runs")).body.runs.length;
 await page.fill("[name='item.text']", "Who is Bob?");
 // A double click is one run.
 await page.dblclick("text=Begin the run");
@@ -374,7 +374,7 @@ await page.setInputFiles("#file", { name: "Q-9.json", mimeType: "application/jso
 await leads(page, "text=Begin the run", /runs\//);
 check("a file takes the place of the fields", (await page.innerText("h1")).includes("Q-9: Who is Ann?"), await page.innerText("h1"));
 const listed = (await asked("/v1/runs")).body.runs.length;
-check("a double click began one run", listed === before + 2, listed);
+check("a double click began one run", listed === counted + 2, listed);
 // ---- label the run, and make a case of it: by keyboard, and without scripts ----
 
 {
@@ -422,6 +422,36 @@ check("a double click began one run", listed === before + 2, listed);
   await still.close();
   for (const [name, at] of Object.entries({ label: `${watched}#label`, evals: list, eval: shownEval, "eval with a baseline": compares }))
     await passes(`server ${name}`, at, { windows, storageState });
+}
+
+// ---- the list is renewed where it lies; two runs of it are compared; words are searched ----
+
+{
+  await page.goto(`${origin}/`);
+  await page.evaluate(() => { window.isTheSamePage = true; });
+  const box = page.locator(`tr[data-run="${first.run}"] input`);
+  await box.check();
+  await box.focus();
+  const third = await submitted("three", "Who is Bob?");
+  await page.waitForSelector(`tr[data-run="${third.run}"]`);
+  const seen = await page.evaluate((run) => ({
+    same: window.isTheSamePage === true, checked: document.querySelector(`tr[data-run="${run}"] input`).checked,
+    focus: document.activeElement.value,
+  }), first.run);
+  check("the list has the new run, and what was checked and focused stays", seen.same && seen.checked && seen.focus === first.run, JSON.stringify(seen));
+  await page.keyboard.press("Tab");
+  check("the keyboard goes on from there", await page.evaluate(() => document.activeElement !== document.body));
+  await page.locator(`tr[data-run="${second.run}"] input`).check();
+  await leads(page, "text=Compare the two selected", /compare\?run=/);
+  check("the two that were selected are compared", (await page.innerText("main")).includes("Prompts"), (await page.innerText("main")).slice(0, 600));
+  await passes("server selected", page.url(), { windows, storageState });
+  await page.goto(`${origin}/`);
+  await page.fill("#f-words", "EPAM");
+  await page.selectOption("#f-sort", "cost");
+  await leads(page, "text=Show", /words=EPAM/);
+  const found = await page.$$eval("tr[data-run]", (rows) => rows.map((row) => row.dataset.run));
+  check("the search finds the runs with the word", found.includes(first.run) && !found.includes(third.run), found.join());
+  await passes("server search", page.url(), { windows, storageState });
 }
 
 // ---- out ----

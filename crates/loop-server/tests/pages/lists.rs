@@ -44,7 +44,11 @@ fn listed(count: u64) -> Vec<ListedRun> {
                 state,
                 class: ended.then(|| "answered".to_owned()),
                 reason: ended.then(|| "confident".to_owned()),
-                cost: ListedCost { usd: Some(0.001), pico_usd: 1_000_000_000, unpriced_calls: 0 },
+                cost: ListedCost { usd: Some(0.001), pico_usd: 1_000_000_000 * (n % 7), unpriced_calls: 0 },
+                duration_ms: ended.then_some(n % 11 * 1_000),
+                model: Some(["small", "<b>large"][n as usize % 2].to_owned()),
+                confidence: ["high", "low", "medium"].get(n as usize % 4).map(|name| (*name).to_owned()),
+                caller: (n % 2 == 0).then(|| "ann".to_owned()),
                 imported: false,
                 label: None,
                 trouble: (state == ListedState::Damaged).then(|| "entry 3: <i>".to_owned()),
@@ -55,12 +59,22 @@ fn listed(count: u64) -> Vec<ListedRun> {
 
 #[test]
 fn every_run_is_on_exactly_one_page_of_the_list() {
+    for sort in ["", "oldest", "cost", "duration", "confidence", "nonsense"] {
+        every_run_is_on_one_page(sort);
+    }
+}
+
+/// The pages of a list in this order, whose rows are in one order over all of them.
+fn every_run_is_on_one_page(sort: &str) {
     let all = listed(173);
     let mut found = BTreeSet::new();
-    let (mut pages, mut cursor) = (0, None::<String>);
+    let (mut pages, mut cursor, mut order) = (0, None::<String>, Vec::new());
     loop {
-        let page = RunsPage::of(&all, RunsFilter::default(), cursor.as_deref());
-        let text = inert(&list(&page)).seen();
+        let filter = RunsFilter { sort: sort.to_owned(), ..RunsFilter::default() };
+        let page = RunsPage::of(&all, filter, cursor.as_deref());
+        let html = list(&page);
+        order.extend(html.split("<tr data-run=\"").skip(1).map(|row| row[..8].parse::<usize>().unwrap()));
+        let text = inert(&html).seen();
         pages += 1;
         for run in &all {
             if text.contains(&format!("{}: Title", run.item)) && text.contains(&run.run[..8]) {
@@ -70,7 +84,20 @@ fn every_run_is_on_exactly_one_page_of_the_list() {
         let Some(next) = page.next_page() else { break };
         cursor = Some(next.split("before=").nth(1).unwrap().to_owned());
     }
-    assert_eq!((found.len(), pages), (173, 173_usize.div_ceil(RUNS_PER_PAGE)));
+    assert_eq!((found.len(), pages), (173, 173_usize.div_ceil(RUNS_PER_PAGE)), "{sort}");
+    let run = |n: &usize| &all[172 - n];
+    let key = |n: &usize| match sort {
+        "oldest" => u64::MAX - run(n).started_unix_ms,
+        "cost" => run(n).cost.pico_usd,
+        "duration" => run(n).duration_ms.map_or(0, |ms| ms + 1),
+        "confidence" => ["low", "medium", "high"]
+            .iter()
+            .position(|it| Some(*it) == run(n).confidence.as_deref())
+            .map_or(0, |at| at as u64 + 1),
+        _ => run(n).started_unix_ms,
+    };
+    let keys: Vec<u64> = order.iter().map(key).collect();
+    assert!(keys.is_sorted_by(|a, b| a >= b), "{sort}: {keys:?}");
 }
 
 #[test]
@@ -95,9 +122,54 @@ fn filters_narrow_the_list_and_stay_in_its_links() {
     assert!(inert(&list(&RunsPage::of(&all, since, None))).seen().contains("0 runs"));
     let text = RunsFilter { text: "title 399".to_owned(), ..RunsFilter::default() };
     assert!(inert(&list(&RunsPage::of(&all, text, None))).seen().contains("1 run :"));
+    let shows = |filter: RunsFilter, fits: &dyn Fn(&ListedRun) -> bool| {
+        let fitting = all.iter().filter(|run| fits(run)).count();
+        let text = inert(&list(&RunsPage::of(&all, filter.clone(), None))).seen();
+        assert!(fitting > 0 && text.contains(&format!("{fitting} runs :")), "{filter:?}: {fitting}, {text}");
+    };
+    let any = RunsFilter::default;
+    shows(RunsFilter { reason: "confident".into(), ..any() }, &|run| run.reason.is_some());
+    shows(RunsFilter { model: "<b>large".into(), ..any() }, &|run| run.model.as_deref() == Some("<b>large"));
+    shows(RunsFilter { confidence: "low".into(), ..any() }, &|run| run.confidence.as_deref() == Some("low"));
+    shows(RunsFilter { cost: "0.004".into(), ..any() }, &|run| run.cost.pico_usd >= 4_000_000_000);
+    shows(RunsFilter { seconds: "7.5".into(), ..any() }, &|run| {
+        run.duration_ms.is_some_and(|ms| ms >= 7_500)
+    });
+    let both = RunsFilter { model: "small".into(), seconds: "3".into(), sort: "cost".into(), ..any() };
+    shows(both, &|run| {
+        run.model.as_deref() == Some("small") && run.duration_ms.is_some_and(|ms| ms >= 3_000)
+    });
+    // What cannot be read is named and left out.
+    for (filter, name) in [
+        (RunsFilter { cost: "much".into(), ..any() }, "Cost: `much`"),
+        (RunsFilter { seconds: "-1".into(), ..any() }, "Seconds: `-1`"),
+        (RunsFilter { since: "<i>".into(), ..any() }, "Since: `<i>`"),
+    ] {
+        let text = inert(&list(&RunsPage::of(&all, filter, None))).seen();
+        assert!(text.contains(name) && text.contains("400 runs :"), "{text}");
+    }
     // A cursor that is none begins at the newest.
     let page = RunsPage::of(&all, RunsFilter::default(), Some("../../etc"));
     assert!(inert(&list(&page)).seen().contains("T-399: "));
+}
+
+#[test]
+fn the_charts_have_their_numbers_as_text() {
+    let mut all = listed(30);
+    all.retain(|run| run.state == ListedState::Ended);
+    all.iter_mut().for_each(|run| run.started_unix_ms = 1_790_000_000_000);
+    all.truncate(12);
+    for (n, run) in all.iter_mut().enumerate() {
+        let is_slow = n >= 5;
+        run.duration_ms = Some(if is_slow { 200 } else { 100 });
+        run.class = Some(if is_slow { "answered" } else { "failed" }.to_owned());
+        (run.domain, run.model) = ("crm".to_owned(), Some("small".to_owned()));
+    }
+    let text = inert(&list(&RunsPage::of(&all, RunsFilter::default(), None))).seen();
+    // 7 of 12 were answered; half of them ended within 200 ms, as did 95 of a hundred.
+    for part in ["12 7 answered, 5 failed 58 %", "200 ms 200 ms", "crm small 12"] {
+        assert!(text.contains(part), "`{part}` is missing in {text}");
+    }
 }
 
 #[test]

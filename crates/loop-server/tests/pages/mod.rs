@@ -15,6 +15,8 @@ mod lists;
 mod moments;
 mod runs;
 #[cfg(feature = "http")]
+mod search;
+#[cfg(feature = "http")]
 mod served;
 
 pub(crate) use loop_testkit::page::Node;

@@ -106,7 +106,7 @@ fn prompts_are_those_that_were_sent_or_are_not_shown() {
 }
 
 /// The run with the digests of the prompts that these templates give.
-fn sent(id: &loop_core::types::RunId, mut recorded: Recorded, prompts: &Prompts) -> Recorded {
+pub(super) fn sent(id: &loop_core::types::RunId, mut recorded: Recorded, prompts: &Prompts) -> Recorded {
     use loop_core::{EventKind, Run};
     let mut dialogue = loop_prompts::Dialogue::default();
     let spec = std::sync::Arc::clone(&recorded.spec);

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use loop_core::StopReason;
 use loop_core::types::PicoUsd;
+use loop_runtime::journal::list::SearchTerms;
 use loop_runtime::journal::unix_ms;
 
 /// Which runs of a journal are meant. A run has to fit all of it.
@@ -22,6 +23,10 @@ pub(crate) struct FilterArgs {
     /// Only runs with this tag; with several, runs that have all of them
     #[arg(long = "tag", value_name = "NAME")]
     pub(crate) tags: Vec<String>,
+    /// Only runs that have ended with these words in their document or evidence; several words in quotation marks are one
+    /// phrase
+    #[arg(long, value_name = "WORDS", value_parser = SearchTerms::parse)]
+    pub(crate) words: Option<SearchTerms>,
     /// Only runs whose own calls cost more than this, in US dollars
     #[arg(long, value_name = "USD")]
     pub(crate) cost_over: Option<PicoUsd>,

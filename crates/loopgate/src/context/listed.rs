@@ -1,13 +1,17 @@
 //! The runs of a journal that a filter leaves.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use loop_core::StopReason;
 use loop_core::types::{PicoUsd, RunId, StopClass, edits};
 use loop_inspect::listed::{ListedRun, ListedState};
+use loop_runtime::journal::list::SearchTerms;
 use loop_runtime::journal::{Journal, RunLine, StoredJournal, replay};
 use serde::Deserialize;
 
 use crate::args::{FilterArgs, When};
-use crate::output::{Failure, cut};
+use crate::output::{Failure, cut, grouped, stream};
 
 impl FilterArgs {
     /// The runs that fit, newest first.
@@ -23,17 +27,24 @@ impl FilterArgs {
             // What is chosen by may be what was changed: a damaged run is in every list.
             fits || line.trouble.is_some()
         };
-        let lines: Vec<RunLine> = lines.into_iter().filter(fits).collect();
+        let found = match &self.words {
+            Some(words) => Some(found(journal, words).await?),
+            None => None,
+        };
+        let has_words = |line: &RunLine| found.as_ref().is_none_or(|found| found.contains(&line.run));
+        let lines: Vec<RunLine> = lines.into_iter().filter(fits).filter(has_words).collect();
         let ids: Vec<RunId> = lines.iter().map(|line| line.run.clone()).collect();
         let summaries = journal.summaries(&ids).await?;
         let mut labels = journal.labels(Some(&ids)).await?;
+        let mut callers = journal.callers_of(ids).await?;
         let mut listed = Vec::with_capacity(lines.len());
         for line in lines {
-            let summary = summaries.get(&line.run).copied().unwrap_or_default();
+            let summary = summaries.get(&line.run).cloned().unwrap_or_default();
             let may_wait = line.stop.is_none() && !line.is_written && line.trouble.is_none();
             let waits = may_wait && waits(journal, &line.run).await;
             let mut run = ListedRun::new(&line, summary, waits, tags_of(line.origin.as_deref()));
             run.label = labels.remove(&line.run);
+            run.caller = callers.remove(&line.run);
             let is_named = |name: &String| {
                 *name == run.outcome() || *name == run.state.name() || Some(name) == run.reason.as_ref()
             };
@@ -77,6 +88,18 @@ impl FilterArgs {
         }
         Ok(())
     }
+}
+
+/// The runs with these words. All that have ended are brought into the index first.
+async fn found(journal: &StoredJournal, words: &SearchTerms) -> Result<BTreeSet<RunId>, Failure> {
+    let left = journal.index_words(Duration::MAX).await?;
+    if left > 0 {
+        stream::note(format!(
+            "of {} runs the words are not searched: they are not in the index, and the journal cannot be written",
+            grouped(left)
+        ));
+    }
+    Ok(journal.runs_with(words).await?)
 }
 
 /// Whether a run waits for people. One that cannot be read does not.

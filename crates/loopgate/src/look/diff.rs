@@ -7,7 +7,7 @@ use loop_inspect::diff::{RunDiff, ValueDiff};
 use loop_runtime::journal::Journal;
 
 use crate::args::{JournalArgs, ReportArgs};
-use crate::context::{find, places, unverified};
+use crate::context::{find, places, prompts_of, unverified};
 use crate::output::{Failure, cut, row};
 
 pub(crate) async fn diff(args: DiffArgs) -> Result<ExitCode, Failure> {
@@ -21,7 +21,11 @@ pub(crate) async fn diff(args: DiffArgs) -> Result<ExitCode, Failure> {
     let (recorded_a, recorded_b) = (journal.read(&a).await?, other.read(&b).await?);
     unverified(&a, &recorded_a);
     unverified(&b, &recorded_b);
-    let diff = RunDiff::of((&a, &recorded_a), (&b, &recorded_b))?;
+    let mut diff = RunDiff::of((&a, &recorded_a), (&b, &recorded_b))?;
+    let prompts = (prompts_of(journal, &recorded_a), prompts_of(other, &recorded_b));
+    if let (Some(of_a), Some(of_b)) = prompts {
+        diff = diff.with_prompts((&a, &recorded_a, &of_a), (&b, &recorded_b, &of_b));
+    }
     args.json.print(&diff, || in_words(&diff))?;
     Ok(if diff.equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -51,6 +55,12 @@ fn in_words(diff: &RunDiff) -> String {
         row(&mut text, "");
         row(&mut text, &format!("Document, `{}`:", change.name));
         change.lines.iter().for_each(|line| row(&mut text, &format!("  {line}")));
+    }
+    if !diff.prompts.is_empty() {
+        let calls: Vec<&str> = diff.prompts.iter().map(|change| change.name.as_str()).collect();
+        row(&mut text, "");
+        row(&mut text, "Prompts (--json has them word by word):");
+        row(&mut text, &format!("  {}", cut(&calls.join(", "), MAX_VALUE_CHARS)));
     }
     section(&mut text, "Used", &diff.totals);
     section(&mut text, "Stop", &diff.stop);

@@ -55,7 +55,8 @@ async fn tables_are_made_once_migrated_once_and_restored() {
                 DROP FUNCTION loopgate.count_removal; ALTER TABLE loopgate.runs DROP COLUMN born; \
                 ALTER TABLE loopgate.journal DROP COLUMN removals; DROP INDEX loopgate.runs_open; \
                 DROP INDEX loopgate.runs_of_domain; DROP INDEX loopgate.runs_of_reason; \
-                DROP INDEX loopgate.submissions_queued; DROP TABLE loopgate.labels, loopgate.evals; UPDATE loopgate.journal SET format = 1";
+                DROP INDEX loopgate.submissions_queued; DROP TABLE loopgate.labels, loopgate.evals, loopgate.run_summaries; \
+                DROP TABLE loopgate.search_words; DROP TABLE loopgate.search_runs; UPDATE loopgate.journal SET format = 1";
     world.server.sql("loops", back);
     let reads = world.run(&["runs"]);
     reads.fails_with(&["the journal is of an older loopgate; a command that writes it"]);

@@ -310,3 +310,61 @@
     it.textContent = shown.format(new Date(it.dateTime));
   }
 })();
+
+// The list of runs, which is renewed where it lies: rows that are the same stay, with focus, selection and what is checked.
+(() => {
+  const live = document.getElementById("follow");
+  if (!live || !location.protocol.startsWith("http")) return;
+  // Milliseconds between two looks.
+  const PAUSE = 4000;
+  live.parentElement.hidden = false;
+
+  const isUsed = (element) =>
+    element.contains(document.activeElement) ||
+    (!getSelection().isCollapsed && getSelection().containsNode(element, true));
+  const put = (old, fresh) => {
+    if (!old.isEqualNode(fresh) && !isUsed(old)) old.replaceWith(fresh);
+  };
+
+  const putRows = (body, fresh) => {
+    const wanted = new Set([...fresh.rows].map((row) => row.dataset.run));
+    for (const row of [...body.rows]) {
+      const isKept = wanted.has(row.dataset.run) || row.querySelector("input:checked") || isUsed(row);
+      if (!isKept) row.remove();
+    }
+    const known = new Map([...body.rows].map((row) => [row.dataset.run, row]));
+    let next = body.rows[0] ?? null;
+    for (const row of [...fresh.rows]) {
+      const old = known.get(row.dataset.run);
+      if (!old) body.insertBefore(row, next);
+      else {
+        [...old.cells].forEach((cell, at) => put(cell, row.cells[at]));
+        if (old === next) next = old.nextElementSibling;
+        else if (!isUsed(old)) body.insertBefore(old, next);
+      }
+    }
+  };
+
+  let tag = "";
+  const renew = async () => {
+    const headers = tag ? { accept: "text/html", "if-none-match": tag } : { accept: "text/html" };
+    const response = await fetch(location.href, { headers });
+    if (!response.ok || response.redirected) return;
+    tag = response.headers.get("etag") ?? "";
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    for (const old of document.querySelectorAll("[data-live]")) {
+      const fresh = page.getElementById(old.id);
+      if (!fresh) continue;
+      const [body, rows] = [old, fresh].map((it) => it.querySelector("table.list > tbody"));
+      if (!body || !rows) { put(old, fresh); continue; }
+      putRows(body, rows);
+      put(old.querySelector(".pager"), fresh.querySelector(".pager"));
+    }
+  };
+
+  const look = async () => {
+    if (live.checked && document.visibilityState === "visible") await renew().catch(() => {});
+    setTimeout(look, PAUSE);
+  };
+  setTimeout(look, PAUSE);
+})();

@@ -43,6 +43,8 @@ struct Known {
 struct OpenRun {
     line: RunLine,
     summary: RunSummary,
+    /// Who submitted it to a server.
+    caller: Option<String>,
     /// What was read of it: whether it waits for a person. `None`: it was not read.
     waits: Option<bool>,
 }
@@ -70,11 +72,13 @@ impl KnownRuns {
         let number = self.reads.fetch_add(1, Ordering::SeqCst) + 1;
         let open: Vec<RunId> = known.open.keys().cloned().collect();
         if let Some(changes) = journal.list_changes(known.position.clone(), open, MAX_KNOWN).await? {
-            let summaries = journal.summaries(&known.unread(&changes)).await?;
+            let unread = known.unread(&changes);
+            let summaries = journal.summaries(&unread).await?;
+            let callers = journal.callers_of(unread).await?;
             // A list that is read for the first time is long. What is not put back is read anew.
             let mut state = std::mem::take(&mut *known);
             let taken = tokio::task::spawn_blocking(move || {
-                state.take(changes, summaries);
+                state.take(changes, summaries, callers);
                 state
             });
             *known = taken.await.unwrap_or_default();
@@ -100,7 +104,12 @@ impl Known {
         lines.map(|line| line.run.clone()).collect()
     }
 
-    fn take(&mut self, changes: ListChanges, mut summaries: BTreeMap<RunId, RunSummary>) {
+    fn take(
+        &mut self,
+        changes: ListChanges,
+        mut summaries: BTreeMap<RunId, RunSummary>,
+        mut callers: BTreeMap<RunId, String>,
+    ) {
         let ListChanges { position, lines, is_whole } = changes;
         if is_whole {
             *self = Self { is_cut: lines.len() >= MAX_KNOWN, ..Self::default() };
@@ -109,9 +118,10 @@ impl Known {
         for line in lines {
             let before = self.open.remove(&line.run);
             let summary = summaries.remove(&line.run);
+            let caller = callers.remove(&line.run).or_else(|| before.as_ref()?.caller.clone());
             if line.stop.is_some() || line.trouble.is_some() {
                 let summary = summary.or(before.map(|open| open.summary)).unwrap_or_default();
-                let run = Arc::new(listed(&line, summary, false));
+                let run = Arc::new(ListedRun { caller, ..listed(&line, summary, false) });
                 tally.add(&run);
                 if let Some(before) = ended.insert(RunOrder::of(&run), run) {
                     tally.remove(&before);
@@ -120,7 +130,7 @@ impl Known {
                 let is_same = |open: &OpenRun| open.line.entries == line.entries;
                 let open = match before.filter(is_same) {
                     Some(before) => OpenRun { line, ..before },
-                    None => OpenRun { line, summary: summary.unwrap_or_default(), waits: None },
+                    None => OpenRun { line, summary: summary.unwrap_or_default(), caller, waits: None },
                 };
                 self.open.insert(open.line.run.clone(), open);
             }
@@ -161,7 +171,8 @@ impl Known {
                 }
             };
             let line = RunLine { is_written: !is_free && !waits, ..open.line.clone() };
-            runs.push(listed(&line, open.summary, waits));
+            let caller = open.caller.clone();
+            runs.push(ListedRun { caller, ..listed(&line, open.summary.clone(), waits) });
         }
         runs.sort_unstable_by_key(|run| Reverse(RunOrder::of(run)));
         Ok(runs)

@@ -1,14 +1,13 @@
-//! The runs of a journal: what waits for people first, what they cost by day and domain, why they stopped, and a list.
+//! The runs of a journal: what waits for people first, a list, what they came to over time, and why they stopped.
 
+mod charts;
+mod filter;
 mod tally;
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-#[cfg(feature = "http")]
-use loop_core::types::RunId;
-use loop_core::types::{Cost, PicoUsd};
+use loop_core::types::{Cost, PicoUsd, RunId};
 use loop_inspect::listed::{ListedRun, ListedState};
 #[cfg(feature = "http")]
 use loop_runtime::journal::RunLine;
@@ -18,88 +17,21 @@ use maud::{Markup, html};
 
 use super::run::look_of;
 use super::shell::{self, PagePlace};
-use super::text::{counted, cut, day, grouped, heads, t, time};
+use super::text::{counted, cut, duration, grouped, heads, t, time};
+use charts::{Charts, stacked};
+pub use filter::RunsFilter;
+pub(super) use filter::encoded;
 pub(super) use tally::{KeptRuns, RunOrder, RunTally};
 
 /// How many runs are on a page.
 pub const RUNS_PER_PAGE: usize = 50;
-/// How many days, stop reasons and waiting runs are shown.
-const MAX_DAYS: usize = 31;
+/// How many stop reasons and waiting runs are shown.
 const MAX_REASONS: usize = 12;
 const MAX_WAITING: usize = 20;
-/// How many domains have a colour of their own.
-const COLOURS: usize = 5;
 /// Characters of an id that are shown: its time to the millisecond, so that two are seldom the same.
 const SHORT_ID: usize = 13;
 /// Bytes of a title that are shown.
 const MAX_TITLE: usize = 120;
-
-/// Which runs are listed. A run fits if it fits all of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RunsFilter {
-    /// The domain's name. Empty: any.
-    pub domain: String,
-    /// A class of stops, a stop reason or a state, such as `waiting`. Empty: any.
-    pub outcome: String,
-    /// A tag. Empty: any.
-    pub tag: String,
-    /// A part of the run's id, the item's id or its title, in any case of letters. Empty: any.
-    pub text: String,
-    /// Runs that began on this day or later, as `2026-11-26` (UTC). Empty: any.
-    pub since: String,
-}
-
-impl RunsFilter {
-    fn fits(&self, run: &ListedRun, since: Option<&str>) -> bool {
-        let is = |wanted: &str, value: &str| wanted.is_empty() || wanted == value;
-        let text = self.text.to_lowercase();
-        let holds = |value: &str| value.to_lowercase().contains(&text);
-        is(&self.domain, &run.domain)
-            && (self.outcome.is_empty()
-                || self.outcome == run.outcome()
-                || self.outcome == run.state.name()
-                || run.reason.as_deref() == Some(self.outcome.as_str()))
-            && (self.tag.is_empty() || run.tags.contains(&self.tag))
-            && since.is_none_or(|since| *day(run.started_unix_ms) >= *since)
-            && (text.is_empty() || holds(&run.run) || holds(&run.item) || holds(&run.title))
-    }
-
-    /// Whether the kind of a run says whether it fits.
-    fn is_of_kinds(&self) -> bool {
-        self.tag.is_empty() && self.text.is_empty()
-    }
-
-    /// The first day. `None`: any, or it is not a day.
-    fn since_day(&self) -> Option<String> {
-        let day: jiff::civil::Date = self.since.trim().parse().ok()?;
-        Some(day.strftime("%Y-%m-%d").to_string())
-    }
-
-    /// The filter as the query of an address, without its beginning.
-    fn query(&self) -> String {
-        let all = [
-            ("domain", &self.domain),
-            ("outcome", &self.outcome),
-            ("tag", &self.tag),
-            ("text", &self.text),
-            ("since", &self.since),
-        ];
-        let given = all.iter().filter(|(_, value)| !value.is_empty());
-        given.map(|(name, value)| format!("{name}={}", encoded(value))).collect::<Vec<_>>().join("&")
-    }
-}
-
-/// A text as a value in the query of an address.
-pub(super) fn encoded(text: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    };
-    text.bytes().map(byte).collect()
-}
-
-/// A day, and of each domain what its runs cost, in pico-dollars, and how many they are.
-type Day = (String, BTreeMap<String, (u64, u64)>);
 
 /// The runs of a journal as their page shows them.
 #[derive(Clone, Debug)]
@@ -111,8 +43,11 @@ pub struct RunsPage {
     runs: u64,
     by_outcome: BTreeMap<String, u64>,
     spent: Cost,
-    /// Cost and runs by day and domain, newest day first.
-    days: Vec<Day>,
+    charts: Charts,
+    /// The values that there are to choose from.
+    models: Vec<String>,
+    confidences: Vec<String>,
+    all_reasons: Vec<String>,
     reasons: Vec<(String, String, u64)>,
     waiting: Vec<ListedRun>,
     waiting_in_all: usize,
@@ -121,6 +56,21 @@ pub struct RunsPage {
     is_first: bool,
     /// Whether there are older runs, which are in no total.
     is_cut: bool,
+    /// What of the filter is left out, and why.
+    wrong: Option<String>,
+    /// How many runs that have ended could not be searched yet.
+    unsearched: u64,
+}
+
+/// What a search came to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    /// The runs. `None`: nothing was searched for.
+    pub(super) runs: Option<BTreeSet<RunId>>,
+    /// How many runs are not in the index yet.
+    pub(super) left: u64,
+    /// Why nothing was searched for.
+    pub(super) wrong: Option<String>,
 }
 
 impl RunsPage {
@@ -138,41 +88,36 @@ impl RunsPage {
             }
         }
         runs.open.sort_unstable_by_key(|run| std::cmp::Reverse(RunOrder::of(run)));
-        Self::kept(&runs, &|_| true, filter, before)
+        Self::kept(&runs, &|_| true, filter, before, Found::default())
     }
 
-    /// The same of the runs that are kept, as far as the caller `sees` their domains. Without a filter by tag or text no run
-    /// is read but those of the page.
+    /// The same of the runs that are kept, as far as the caller `sees` their domains. The totals of
+    /// all runs are counted already.
     pub(super) fn kept(
         runs: &KeptRuns,
         sees: &dyn Fn(&str) -> bool,
         filter: RunsFilter,
         before: Option<&str>,
+        found: Found,
     ) -> Self {
-        let since = filter.since_day();
-        let since = since.as_deref();
-        let fits = |run: &ListedRun| sees(&run.domain) && filter.fits(run, since);
+        let (wanted, wrong) = filter.wanted(found.runs);
+        let fits = |run: &ListedRun| sees(&run.domain) && filter.fits(run, &wanted);
         let open: Vec<&ListedRun> = runs.open.iter().filter(|run| sees(&run.domain)).collect();
         let mut seen = RunTally::default();
         open.iter().for_each(|run| seen.add(run));
         seen.with(&runs.tally, |kind| sees(&kind.domain));
+        let all = || open.iter().copied().chain(runs.ended.values().map(|run| &**run));
         let mut fitting = RunTally::default();
-        if filter.is_of_kinds() {
-            fitting.with(&seen, |kind| kind.fits(&filter, since));
+        if filter.fits_all() {
+            fitting = seen.clone();
         } else {
-            let all = open.iter().copied().chain(runs.ended.values().map(|run| &**run));
-            all.filter(|run| fits(run)).for_each(|run| fitting.add(run));
+            all().filter(|run| fits(run)).for_each(|run| fitting.add(run));
         }
         let cursor = before.and_then(read_cursor);
-        let is_after = |run: &ListedRun| {
-            cursor.as_ref().is_none_or(|at| (run.started_unix_ms, run.run.as_str()) < (at.unix_ms, &*at.run))
-        };
-        let older = cursor.as_ref().map_or(Bound::Unbounded, |at| Bound::Excluded(at.clone()));
-        let older = runs.ended.range((Bound::Unbounded, older)).rev().map(|(_, run)| &**run);
-        let newest = open.iter().copied().filter(|run| is_after(run));
-        let mut rest = merged(newest, older).filter(|run| fits(run));
-        let rows: Vec<ListedRun> = rest.by_ref().take(RUNS_PER_PAGE).cloned().collect();
-        let next = rest.next().and(rows.last()).map(|last| format!("{}.{}", last.started_unix_ms, last.run));
+        let (rows, next) = sorted(&filter, all().filter(|run| fits(run)), cursor.as_ref());
+        let next = rows.last().filter(|_| next);
+        let next = next.map(|run| format!("{}.{}.{}", filter.sort_key(run), run.started_unix_ms, run.run));
+        let rows = rows.into_iter().cloned().collect();
         let waiting: Vec<&ListedRun> =
             open.iter().copied().filter(|run| run.state == ListedState::Waiting).collect();
         let mut spent = Cost::default();
@@ -188,7 +133,10 @@ impl RunsPage {
             runs: by_outcome.values().sum(),
             by_outcome,
             spent,
-            days: days(&fitting),
+            charts: Charts::of(&fitting, &seen.names(|kind| &kind.domain)),
+            models: seen.names(|kind| &kind.model),
+            confidences: seen.names(|kind| &kind.confidence),
+            all_reasons: seen.names(|kind| if kind.has_reason { &kind.reason } else { "" }),
             reasons: reasons(&fitting),
             waiting_in_all: waiting.len(),
             waiting: waiting.into_iter().take(MAX_WAITING).cloned().collect(),
@@ -196,6 +144,8 @@ impl RunsPage {
             next,
             is_first: cursor.is_none(),
             is_cut: runs.is_cut,
+            wrong: found.wrong.or(wrong),
+            unsearched: found.left,
             filter,
         }
     }
@@ -225,44 +175,37 @@ impl RunsPage {
     /// The address of the next page. `None`: it is the last.
     pub fn next_page(&self) -> Option<String> {
         let cursor = encoded(self.next.as_deref()?);
-        let query = self.filter.query();
-        Some(if query.is_empty() {
-            format!("/?before={cursor}")
-        } else {
-            format!("/?{query}&before={cursor}")
-        })
+        let address = self.filter.address();
+        let sign = if address.contains('?') { '&' } else { '?' };
+        Some(format!("{address}{sign}before={cursor}"))
     }
 }
 
-fn read_cursor(text: &str) -> Option<RunOrder> {
-    let (ms, run) = text.split_once('.')?;
-    Some(RunOrder { unix_ms: ms.parse().ok()?, run: run.to_owned() })
+/// The number by which the last run of a page was sorted, and its place among those with the same one.
+fn read_cursor(text: &str) -> Option<(u64, RunOrder)> {
+    let mut parts = text.splitn(3, '.');
+    let mut number = || parts.next()?.parse().ok();
+    let (key, unix_ms) = (number()?, number()?);
+    Some((key, RunOrder { unix_ms, run: parts.next()?.to_owned() }))
 }
 
-/// Two lists as one, each from the newest run to the oldest.
-fn merged<'a>(
-    one: impl Iterator<Item = &'a ListedRun>,
-    other: impl Iterator<Item = &'a ListedRun>,
-) -> impl Iterator<Item = &'a ListedRun> {
-    let (mut one, mut other) = (one.peekable(), other.peekable());
-    let is_older = |run: &ListedRun, than: &ListedRun| {
-        (run.started_unix_ms, &run.run) < (than.started_unix_ms, &than.run)
-    };
-    std::iter::from_fn(move || match (one.peek(), other.peek()) {
-        (Some(first), Some(second)) if is_older(first, second) => other.next(),
-        (Some(_), _) => one.next(),
-        (None, _) => other.next(),
-    })
-}
-
-fn days(runs: &RunTally) -> Vec<Day> {
-    let mut days: BTreeMap<String, BTreeMap<String, (u64, u64)>> = BTreeMap::new();
-    for (key, kind) in runs.kinds() {
-        let (cost, count) = days.entry(key.day.clone()).or_default().entry(key.domain.clone()).or_default();
-        *cost = cost.saturating_add(kind.cost.known.0);
-        *count += kind.runs;
+/// The runs of a page in their order, and whether there are more. All are looked at, and only those of the page are sorted.
+fn sorted<'a>(
+    filter: &RunsFilter,
+    all: impl Iterator<Item = &'a ListedRun>,
+    after: Option<&(u64, RunOrder)>,
+) -> (Vec<&'a ListedRun>, bool) {
+    let after = after.map(|(key, at)| (*key, at.unix_ms, at.run.as_str()));
+    let place = |run: &'a ListedRun| (filter.sort_key(run), run.started_unix_ms, run.run.as_str());
+    let mut all: Vec<_> = all.map(|run| (place(run), run)).collect();
+    all.retain(|(place, _)| after.is_none_or(|after| *place < after));
+    let has_more = all.len() > RUNS_PER_PAGE;
+    if has_more {
+        all.select_nth_unstable_by(RUNS_PER_PAGE, |(a, _), (b, _)| b.cmp(a));
+        all.truncate(RUNS_PER_PAGE);
     }
-    days.into_iter().rev().take(MAX_DAYS).collect()
+    all.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
+    (all.into_iter().map(|(_, run)| run).collect(), has_more)
 }
 
 /// Class or state, reason, and how many runs, the most frequent first.
@@ -278,21 +221,26 @@ fn reasons(runs: &RunTally) -> Vec<(String, String, u64)> {
     all
 }
 
-/// The page of the runs of a journal.
+/// The page of the runs of a journal. What has `data-live` is renewed by the script.
 pub fn runs(page: &RunsPage) -> String {
     let content = html! {
         h1 { "Runs" }
-        (page.waiting_html())
+        div #live-waiting data-live { (page.waiting_html()) }
         (page.filters_html())
-        p { (page.totals_html()) }
-        @if page.runs == 0 {
-            (page.empty_html())
-        } @else {
-            div.two {
-                section aria-labelledby="days-title" { h2 #days-title { "Cost by day and domain" } (page.days_html()) }
+        div #live-totals data-live { (page.totals_html()) }
+        label.scripted hidden { input #live type="checkbox" checked; " Renew the list every few seconds" }
+        div #live-list data-live {
+            @if page.runs == 0 {
+                (page.empty_html())
+            } @else {
+                section aria-labelledby="list-title" { h2 #list-title { "List" } (page.list_html()) }
+            }
+        }
+        @if page.runs > 0 {
+            div #live-charts data-live {
+                (page.charts.html())
                 section aria-labelledby="reasons-title" { h2 #reasons-title { "Why they stopped" } (page.reasons_html()) }
             }
-            section aria-labelledby="list-title" { h2 #list-title { "List" } (page.list_html()) }
         }
     };
     shell::page(PagePlace::Server, "Runs", &content)
@@ -328,17 +276,42 @@ impl RunsPage {
     }
 
     fn filters_html(&self) -> Markup {
-        let RunsFilter { domain, outcome, tag, text, since } = &self.filter;
+        let RunsFilter {
+            domain,
+            outcome,
+            reason,
+            model,
+            confidence,
+            tag,
+            text,
+            words,
+            cost,
+            seconds,
+            since,
+            sort,
+        } = &self.filter;
+        let sorts = ["oldest", "cost", "duration", "confidence"].map(str::to_owned);
         html! {
             form.filters method="get" action="/" role="search" aria-label="Which runs" {
                 div { label for="f-text" { "Id or title" } input #f-text type="search" name="text" value=(t(text)); }
-                (choice("domain", "Domain", &self.domains, domain))
-                (choice("outcome", "Outcome", &self.outcomes, outcome))
+                div {
+                    label for="f-words" { "Words in document or evidence" }
+                    input #f-words type="search" name="words" maxlength="400" value=(t(words));
+                }
+                (choice("domain", "Domain", "any", &self.domains, domain))
+                (choice("outcome", "Outcome", "any", &self.outcomes, outcome))
+                (choice("reason", "Reason", "any", &self.all_reasons, reason))
+                (choice("model", "Model", "any", &self.models, model))
+                (choice("confidence", "Confidence", "any", &self.confidences, confidence))
+                div { label for="f-cost" { "USD at least" } input #f-cost type="number" min="0" step="any" name="cost" value=(t(cost)); }
+                div { label for="f-seconds" { "Seconds at least" } input #f-seconds type="number" min="0" step="any" name="seconds" value=(t(seconds)); }
                 div { label for="f-tag" { "Tag" } input #f-tag type="text" name="tag" value=(t(tag)); }
                 div { label for="f-since" { "Since (UTC)" } input #f-since type="date" name="since" value=(t(since)); }
+                (choice("sort", "Order", "newest", &sorts, sort))
                 div { button type="submit" { "Show" } }
                 @if self.filter != RunsFilter::default() { div { a href="/" { "All runs" } } }
             }
+            @if let Some(wrong) = &self.wrong { p.notice.bad role="alert" { (t(wrong)) } }
         }
     }
 
@@ -347,34 +320,13 @@ impl RunsPage {
         let outcomes: Vec<String> =
             outcomes.map(|(name, count)| format!("{} {}", grouped(*count), name.replace('_', " "))).collect();
         html! {
-            strong { (counted(self.runs, "run", "runs")) }
-            @if !outcomes.is_empty() { ": " (t(&outcomes.join(", "))) "; cost " (super::run::cost(&self.spent)) }
-            @if self.is_cut { ". Older runs are not counted here; `loopgate runs` lists all." }
-        }
-    }
-
-    fn days_html(&self) -> Markup {
-        let cost =
-            |domains: &BTreeMap<String, (u64, u64)>| domains.values().map(|(cost, _)| *cost).sum::<u64>();
-        let largest = self.days.iter().map(|(_, domains)| cost(domains)).max().unwrap_or(0).max(1);
-        let colour =
-            |domain: &str| self.domains.iter().position(|it| it == domain).map_or(0, |at| at % COLOURS);
-        html! {
-            p.legend {
-                @for domain in &self.domains { span { i.{ "c-" (colour(domain)) } {} (t(domain)) } }
+            p {
+                strong { (counted(self.runs, "run", "runs")) }
+                @if !outcomes.is_empty() { ": " (t(&outcomes.join(", "))) "; cost " (super::run::cost(&self.spent)) }
+                @if self.is_cut { ". Older runs are not counted here; `loopgate runs` lists all." }
             }
-            table.bars {
-                (heads(&["day", "#runs", "#cost", "by domain"]))
-                tbody {
-                    @for (day, domains) in &self.days {
-                        tr {
-                            th.w scope="row" { (day) }
-                            td.n { (grouped(domains.values().map(|(_, runs)| runs).sum())) }
-                            td.n { (PicoUsd(cost(domains)).to_string()) }
-                            td.bar { (stacked(domains, largest, &colour)) }
-                        }
-                    }
-                }
+            @if self.unsearched > 0 {
+                p.notice.caution { (counted(self.unsearched, "run is", "runs are")) " not searched yet. Search again to see more." }
             }
         }
     }
@@ -390,7 +342,7 @@ impl RunsPage {
                             th.w scope="row" { a href={ "/?outcome=" (encoded(reason)) } { (t(reason)) } }
                             td { span.pill.(look_of(class)) { (t(&class.replace('_', " "))) } }
                             td.n { (grouped(*count)) }
-                            td.bar { (bar(&[(0, 1_000 * count / largest)], &format!("{count} runs"))) }
+                            td.bar { (stacked(std::iter::once(("k-model".to_owned(), *count)), largest)) }
                         }
                     }
                 }
@@ -400,19 +352,48 @@ impl RunsPage {
 
     fn list_html(&self) -> Markup {
         html! {
-            div.wide tabindex="0" role="region" aria-label="Table of runs" {
-                table.stack.list {
-                    (heads(&["begun (UTC)", "item", "domain", "outcome", "#events", "#cost", "tags", "run"]))
-                    tbody { @for run in &self.rows { (row(run)) } }
+            form method="get" action="/compare" aria-label="Compare two runs of the list" {
+                div.wide tabindex="0" role="region" aria-label="Table of runs" {
+                    table.stack.list {
+                        thead { tr {
+                            th scope="col" { span.sr { "compare" } }
+                            (self.head("begun (UTC)", "", false))
+                            @for name in ["item", "domain", "outcome"] { th scope="col" { (name) } }
+                            (self.head("duration", "duration", true))
+                            (self.head("cost", "cost", true))
+                            th scope="col" { "model" }
+                            (self.head("confidence", "confidence", false))
+                            th.n scope="col" { "events" }
+                            @for name in ["caller", "tags", "run"] { th scope="col" { (name) } }
+                        } }
+                        tbody { @for run in &self.rows { (row(run)) } }
+                    }
                 }
+                p { button type="submit" { "Compare the two selected" } }
             }
             nav.pager aria-label="Pages of the list" {
-                @if !self.is_first {
-                    @let query = self.filter.query();
-                    a href={ "/" @if !query.is_empty() { "?" (query) } } { "Newest" }
-                }
-                @if let Some(next) = self.next_page() { a rel="next" href=(next) { "Older ›" } }
+                @if !self.is_first { a href=(self.filter.address()) { "First page" } }
+                @if let Some(next) = self.next_page() { a rel="next" href=(next) { "Next page ›" } }
             }
+        }
+    }
+
+    /// The head of a column by which the list can be sorted. By time it goes both ways.
+    fn head(&self, name: &str, sort: &str, is_number: bool) -> Markup {
+        let by_time = self.filter.is_by_time();
+        let (order, next) = match (sort, self.filter.sort.as_str()) {
+            ("", "oldest") => (Some("ascending"), ""),
+            ("", _) => (by_time.then_some("descending"), if by_time { "oldest" } else { "" }),
+            (sort, now) => ((sort == now).then_some("descending"), sort),
+        };
+        let address = RunsFilter { sort: next.to_owned(), ..self.filter.clone() }.address();
+        let sign = match order {
+            Some("ascending") => " ↑",
+            Some(_) => " ↓",
+            None => "",
+        };
+        html! {
+            th class=[is_number.then_some("n")] scope="col" aria-sort=[order] { a href=(address) { (name) (sign) } }
         }
     }
 }
@@ -428,7 +409,8 @@ fn title(run: &ListedRun) -> Markup {
 
 fn row(run: &ListedRun) -> Markup {
     html! {
-        tr {
+        tr data-run=(t(&run.run)) {
+            td.pick { input type="checkbox" name="run" value=(t(&run.run)) aria-label={ "Compare " (t(&cut(&run.item, MAX_TITLE).text)) ", begun " (time(run.started_unix_ms)) }; }
             td.w data-label="begun" { (time(run.started_unix_ms)) }
             th scope="row" {
                 a href={ "/runs/" (encoded(&run.run)) } { (title(run)) }
@@ -440,54 +422,29 @@ fn row(run: &ListedRun) -> Markup {
                 @if let Some(trouble) = &run.trouble { " " (t(trouble)) }
                 @if let Some(label) = &run.label { " " span.pill.(label.label.name()) { "labelled " (label.label.name()) } }
             }
-            td.n data-label="events" { (grouped(run.entries)) }
+            td.n data-label="duration" { @if let Some(ms) = run.duration_ms { (duration(ms)) } }
             td.n data-label="cost" { @match run.cost.usd { Some(_) => { (PicoUsd(run.cost.pico_usd).to_string()) }, None => { "unknown" } } }
+            td data-label="model" { @if let Some(model) = &run.model { (t(&cut(model, MAX_TITLE).text)) } }
+            td data-label="confidence" { @if let Some(confidence) = &run.confidence { (t(confidence)) } }
+            td.n data-label="events" { (grouped(run.entries)) }
+            td data-label="caller" { @if let Some(caller) = &run.caller { (t(caller)) } }
             td data-label="tags" { (t(&run.tags.join(", "))) }
             td.w data-label="run" { code { (t(run.run.get(..SHORT_ID).unwrap_or(&run.run))) } @if run.imported { " imported" } }
         }
     }
 }
 
-/// A choice among names, or none.
-fn choice(name: &str, label: &str, names: &[String], chosen: &str) -> Markup {
+/// A choice among names, or `none` of them.
+fn choice(name: &str, label: &str, none: &str, names: &[String], chosen: &str) -> Markup {
     let is_other = !chosen.is_empty() && !names.iter().any(|name| name == chosen);
     html! {
         div {
             label for={ "f-" (name) } { (label) }
             select id={ "f-" (name) } name=(name) {
-                option value="" selected[chosen.is_empty()] { "any" }
+                option value="" selected[chosen.is_empty()] { (none) }
                 @if is_other { option value=(t(chosen)) selected { (t(chosen)) } }
                 @for it in names { option value=(t(it)) selected[it == chosen] { (t(it)) } }
             }
-        }
-    }
-}
-
-fn stacked(domains: &BTreeMap<String, (u64, u64)>, largest: u64, colour: &dyn Fn(&str) -> usize) -> Markup {
-    let mut before = 0_u64;
-    let mut bars = Vec::new();
-    for (domain, (cost, _)) in domains {
-        let end = before.saturating_add(*cost);
-        let scaled = |amount: u64| (u128::from(amount) * 1_000 / u128::from(largest)) as u64;
-        bars.push((domain, scaled(before), scaled(end), *cost));
-        before = end;
-    }
-    html! {
-        svg viewBox="0 0 1000 12" preserveAspectRatio="none" aria-hidden="true" focusable="false" {
-            @for (domain, from, to, cost) in &bars {
-                rect.{ "c-" (colour(domain)) } x=(from) y="0" width=(to - from) height="12" {
-                    title { (t(domain)) ": " (PicoUsd(*cost).to_string()) }
-                }
-            }
-        }
-    }
-}
-
-/// A bar of a table of bars, from and to thousandths.
-fn bar(parts: &[(u64, u64)], title: &str) -> Markup {
-    html! {
-        svg viewBox="0 0 1000 12" preserveAspectRatio="none" aria-hidden="true" focusable="false" {
-            @for (from, to) in parts { rect.k-model x=(from) y="0" width=(to - from) height="12" { title { (title) } } }
         }
     }
 }

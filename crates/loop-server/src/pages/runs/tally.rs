@@ -6,8 +6,7 @@ use std::sync::Arc;
 use loop_core::types::{Cost, PicoUsd};
 use loop_inspect::listed::ListedRun;
 
-use super::RunsFilter;
-use crate::pages::text::day;
+use super::charts::DAY_MS;
 
 /// The place of a run in a list: by the time of its start, then by its id. A list begins with the greatest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,20 +37,52 @@ pub(in crate::pages) struct KeptRuns {
 /// What runs are counted by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TallyKey {
-    /// The day of the start (UTC), as `2026-11-26`.
-    pub(super) day: String,
+    /// The day of the start (UTC), in days since 1970.
+    pub(super) day: u64,
     pub(super) domain: String,
     pub(super) outcome: String,
     /// The stop reason, or the state of a run that has none.
     pub(super) reason: String,
-    state: &'static str,
+    pub(super) has_reason: bool,
+    /// Empty: it is not known.
+    pub(super) model: String,
+    /// Empty: the protocol states none.
+    pub(super) confidence: String,
+    pub(super) state: &'static str,
 }
 
-/// Runs of one kind: how many, and what they cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Runs of one kind: how many, what they cost and how long they took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tallied {
     pub(super) runs: u64,
     pub(super) cost: Cost,
+    pub(super) durations: Durations,
+}
+
+/// How many runs took how long, in milliseconds to two digits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Durations(BTreeMap<u64, u64>);
+
+impl Durations {
+    fn count(&mut self, ms: u64) -> &mut u64 {
+        let digits = ms.checked_ilog10().unwrap_or_default().saturating_sub(1);
+        let unit = 10_u64.pow(digits);
+        self.0.entry(ms / unit * unit).or_default()
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        other.0.iter().for_each(|(ms, count)| *self.0.entry(*ms).or_default() += count);
+    }
+
+    /// The time within which so many of a hundred runs ended. `None`: there are none.
+    pub(super) fn percentile(&self, nth: u64) -> Option<u64> {
+        let rank = (self.0.values().sum::<u64>() * nth).div_ceil(100).max(1);
+        let mut seen = 0;
+        self.0.iter().find_map(|(ms, count)| {
+            seen += count;
+            (seen >= rank).then_some(*ms)
+        })
+    }
 }
 
 /// How many runs there are of each kind.
@@ -60,23 +91,23 @@ pub(in crate::pages) struct RunTally {
     kinds: BTreeMap<TallyKey, Tallied>,
 }
 
+/// The day of a time (UTC), in days since 1970.
+pub(super) fn day_of(unix_ms: u64) -> u64 {
+    unix_ms / DAY_MS
+}
+
 impl TallyKey {
     fn of(run: &ListedRun) -> Self {
         Self {
-            day: day(run.started_unix_ms),
+            day: day_of(run.started_unix_ms),
             domain: run.domain.clone(),
             outcome: run.outcome().to_owned(),
             reason: run.reason.clone().unwrap_or_else(|| run.state.name().to_owned()),
+            has_reason: run.reason.is_some(),
+            model: run.model.clone().unwrap_or_default(),
+            confidence: run.confidence.clone().unwrap_or_default(),
             state: run.state.name(),
         }
-    }
-
-    /// Whether runs of this kind fit a filter that asks for nothing else.
-    pub(super) fn fits(&self, filter: &RunsFilter, since: Option<&str>) -> bool {
-        let RunsFilter { domain, outcome, .. } = filter;
-        (domain.is_empty() || *domain == self.domain)
-            && (outcome.is_empty() || [&*self.outcome, &*self.reason, self.state].contains(&&**outcome))
-            && since.is_none_or(|since| *self.day >= *since)
     }
 }
 
@@ -89,6 +120,9 @@ impl RunTally {
             known: kind.cost.known.plus(known),
             unknown_calls: kind.cost.unknown_calls.saturating_add(unknown),
         };
+        if let Some(ms) = run.duration_ms {
+            *kind.durations.count(ms) += 1;
+        }
     }
 
     #[cfg(feature = "http")]
@@ -99,6 +133,10 @@ impl RunTally {
         kind.runs = kind.runs.saturating_sub(1);
         kind.cost.known = PicoUsd(kind.cost.known.0.saturating_sub(run.cost.pico_usd));
         kind.cost.unknown_calls = kind.cost.unknown_calls.saturating_sub(run.cost.unpriced_calls);
+        if let Some(ms) = run.duration_ms {
+            let count = kind.durations.count(ms);
+            *count = count.saturating_sub(1);
+        }
         if kind.runs == 0 {
             self.kinds.remove(&key);
         }
@@ -117,12 +155,13 @@ impl RunTally {
                 known: kind.cost.known.plus(more.cost.known),
                 unknown_calls: kind.cost.unknown_calls.saturating_add(more.cost.unknown_calls),
             };
+            kind.durations.add(&more.durations);
         }
     }
 
     /// All values of one part of the kinds.
     pub(super) fn names<'a>(&'a self, of: impl Fn(&'a TallyKey) -> &'a str) -> Vec<String> {
-        let names: BTreeSet<&str> = self.kinds.keys().map(of).collect();
+        let names: BTreeSet<&str> = self.kinds.keys().map(of).filter(|name| !name.is_empty()).collect();
         names.into_iter().map(str::to_owned).collect()
     }
 }
