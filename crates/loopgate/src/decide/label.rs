@@ -19,7 +19,7 @@ pub(crate) struct LabelArgs {
     /// The run's id, the beginning of one, or `last`
     pub(crate) run: String,
     /// What the run was worth; it replaces the label that the run has
-    #[arg(value_parser = one_of(LABELS))]
+    #[arg(value_parser = one_of(LABELS), required_unless_present = "remove")]
     pub(crate) label: Option<Label>,
     /// Why, in one or two sentences
     #[arg(long, value_name = "TEXT", requires = "label")]
@@ -28,7 +28,7 @@ pub(crate) struct LabelArgs {
     #[arg(long = "as", value_name = "NAME", requires = "label")]
     pub(crate) claim: Option<String>,
     /// Take the label away
-    #[arg(long, conflicts_with = "label", required_unless_present = "label")]
+    #[arg(long, conflicts_with = "label")]
     pub(crate) remove: bool,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
