@@ -5,7 +5,6 @@
 //! the run's own entries say: so it leads nowhere after that, on each server of the journal and after each restart, and a
 //! program that only looks at it uses nothing up.
 
-use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -22,16 +21,10 @@ const MAX_LIFETIME_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 const PURPOSE: &str = "decision link";
 
 /// The links of a server to its pages.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct SignedLinks {
     journal: Arc<StoredJournal>,
     origin: String,
-}
-
-impl fmt::Debug for SignedLinks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SignedLinks").field("origin", &self.origin).finish_non_exhaustive()
-    }
 }
 
 impl SignedLinks {

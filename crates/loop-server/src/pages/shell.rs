@@ -95,7 +95,6 @@ pub(crate) fn trouble(problem: &HttpProblem, path: &str) -> String {
             li { a href="/pending" { "What waits for a person" } }
             li { a href="/" { "All runs" } }
         }
-        p.quiet { "Status " (problem.status) "." }
     };
     page(PagePlace::Server, &problem.title, &content)
 }
