@@ -4,7 +4,7 @@ use loop_core::WorkItem;
 use loop_core::types::is_clean;
 use loop_domain::{Domain, ItemSchema};
 use maud::{Markup, html};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Number, Value, json};
 
 use crate::pages::text::t;
 
@@ -36,24 +36,19 @@ enum FieldKind {
 
 /// The fields of a domain's items, empty but for defaults.
 pub(in crate::pages) fn fields(domain: &Domain) -> Vec<Field> {
-    let Some(schema) = domain.item_schema() else {
-        let field = |name: &str, label: &str, hint: &str, kind, is_required| Field {
-            name: name.to_owned(),
-            label: label.to_owned(),
-            hint: hint.to_owned(),
-            kind,
-            is_required,
-            value: String::new(),
-            error: None,
-        };
-        let title = "In one line. Without it, the first heading or line of the text is the title.";
-        let text = "Markdown, or a JSON object.";
-        return vec![
-            field("title", "Title", title, FieldKind::Line, false),
-            field("text", "Text", text, FieldKind::Lines, true),
-        ];
-    };
-    schema.properties().map(|(name, property)| Field::of(schema, name, property)).collect()
+    match domain.item_schema() {
+        Some(schema) => schema
+            .properties()
+            .map(|(name, property)| Field::of(name, property, schema.requires(name)))
+            .collect(),
+        None => {
+            let text = "Markdown, or a JSON object.";
+            let text = json!({"type": "string", "title": "Text", "description": text, "maxLength": u32::MAX});
+            let title = "In one line. Without it, the first heading or line of the text is the title.";
+            let title = json!({"type": "string", "title": "Title", "description": title});
+            vec![Field::of("title", &title, false), Field::of("text", &text, true)]
+        }
+    }
 }
 
 /// Puts a recorded item into the fields. False: it cannot be put into them.
@@ -192,14 +187,14 @@ impl FieldKind {
 const MAX_LINE: u64 = 200;
 
 impl Field {
-    fn of(schema: &ItemSchema, name: &str, property: &Value) -> Self {
+    fn of(name: &str, property: &Value, is_required: bool) -> Self {
         let text = |key: &str| property.get(key).and_then(Value::as_str);
         let kind = FieldKind::of(property);
         Self {
             name: name.to_owned(),
             label: text("title").unwrap_or(name).to_owned(),
             hint: text("description").unwrap_or_default().to_owned(),
-            is_required: schema.requires(name),
+            is_required,
             value: property.get("default").map(|value| kind.text(value)).unwrap_or_default(),
             error: None,
             kind,
@@ -252,6 +247,7 @@ impl Field {
         let described = Some(described.join(" ")).filter(|ids| !ids.is_empty());
         let (name, invalid) = (self.form_name(), error.as_ref().map(|_| "true"));
         let required = is_required.then_some("true");
+        let is_long = matches!(kind, FieldKind::Lines | FieldKind::Json) || value.contains('\n');
         html! {
             label for=(id) { (t(label)) @if *is_required { " " span.quiet { "(required)" } } }
             @if !hint.is_empty() { p.quiet id={ (id) "-hint" } { (t(hint)) } }
@@ -268,14 +264,11 @@ impl Field {
                         }
                     }
                 }
-                // A browser leaves the first line break out.
-                FieldKind::Lines | FieldKind::Json => {
+                _ if is_long => {
+                    // A browser leaves the first line break out.
                     textarea id=(id) name=(name) rows="6" aria-required=[required] aria-invalid=[invalid] aria-describedby=[described] { "\n" (value) }
                 }
-                _ if value.contains('\n') => {
-                    textarea id=(id) name=(name) rows="6" aria-required=[required] aria-invalid=[invalid] aria-describedby=[described] { "\n" (value) }
-                }
-                FieldKind::Line | FieldKind::Integer | FieldKind::Number => {
+                _ => {
                     @let mode = match kind { FieldKind::Integer => Some("numeric"), FieldKind::Number => Some("decimal"), _ => None };
                     input id=(id) type="text" name=(name) value=(value) inputmode=[mode] autocomplete="off" aria-required=[required]
                         aria-invalid=[invalid] aria-describedby=[described];

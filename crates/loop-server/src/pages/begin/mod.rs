@@ -2,43 +2,104 @@
 
 mod fields;
 
-use loop_core::types::PicoUsd;
+use std::path::Path;
+
+use loop_core::WorkItem;
+use loop_core::types::{PicoUsd, is_clean};
+use loop_domain::Domain;
 use loop_inspect::Plan;
 use loop_runtime::budget::{SharedBudget, Span, Taken};
 use maud::{Markup, html};
 
 use super::runs::encoded;
 use super::shell::{self, PagePlace};
-use super::text::{grouped, t};
+use super::text::{cut, grouped, t};
 use super::{CutText, Notice};
-pub(super) use fields::{Field, fields, fill, item, take};
+use crate::engine::ServedDomain;
+use fields::{Field, fields, fill, item};
+
+pub(super) use fields::take;
 
 /// The form of one domain.
+#[derive(Default)]
 pub(super) struct BeginPage {
-    pub(super) domain: String,
-    pub(super) goal: String,
+    domain: String,
+    goal: String,
     /// The word for a work item.
-    pub(super) kind: String,
+    kind: String,
+    max_bytes: u64,
     pub(super) fields: Vec<Field>,
-    /// The id of a recorded item that fills the form and does not hold its id itself. Empty: none.
+    /// The id of an item that does not hold it itself. Empty: none.
     pub(super) id: String,
     /// What is wrong with the file that was chosen. `None`: nothing, or there was none.
     pub(super) file_error: Option<String>,
-    pub(super) max_bytes: u64,
     /// What is wrong besides, or what was done.
     pub(super) notices: Vec<Notice>,
-    /// A run that was begun before: its page, if the caller may read it.
+    /// A run that was begun before and has a page that the caller may read.
     pub(super) begun: Option<String>,
     /// A recorded item that cannot be put into the fields.
-    pub(super) recorded: Option<CutText>,
-    pub(super) bound: CostBound,
+    recorded: Option<CutText>,
     /// The token against forged requests. It is the first field, so that no more is read before it is checked.
     pub(super) csrf: String,
     /// What makes the form one request, however often it is sent.
     pub(super) key: String,
-    /// The other domains in which the caller may begin runs.
-    pub(super) others: Vec<String>,
 }
+
+impl BeginPage {
+    /// The empty form.
+    pub(super) fn new(served: &ServedDomain) -> Self {
+        let domain = &served.domain;
+        Self {
+            domain: served.name().to_string(),
+            goal: domain.spec.goal.to_string(),
+            kind: domain.item_kind().to_owned(),
+            max_bytes: domain.item_bytes_max(),
+            fields: fields(domain),
+            ..Self::default()
+        }
+    }
+
+    /// Puts a recorded item into the form.
+    pub(super) fn fill(&mut self, domain: &Domain, item: &WorkItem) {
+        match fill(&mut self.fields, domain, item) {
+            true => self.id = plain(&item.id),
+            false => self.recorded = Some(cut(&item.full, MAX_RECORDED)),
+        }
+    }
+
+    /// The item of the file, or of the fields, and the file's name. `None`: something is wrong, which the form says.
+    pub(super) fn item(&mut self, domain: &Domain, file: Option<(&str, &[u8])>) -> Option<(String, String)> {
+        let Some((name, bytes)) = file else {
+            let mut wrong = Vec::new();
+            let item = item(&mut self.fields, domain.item_schema(), &mut wrong);
+            self.notices.extend(wrong.into_iter().map(|text| Notice { text, is_good: false }));
+            return Some((item?, String::new()));
+        };
+        let name = plain(Path::new(name).file_name().and_then(|name| name.to_str()).unwrap_or_default());
+        let name = if name.trim().is_empty() { "file".to_owned() } else { name };
+        let is_json = Path::new(&name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+        let is_object = |text: &str| text.trim_start_matches('\u{feff}').trim_start().starts_with('{');
+        let wrong = match std::str::from_utf8(bytes) {
+            Ok(text) if is_json && !is_object(text) => {
+                "it is not a JSON object; choose a file with one item, or a text as .md"
+            }
+            Ok(text) => return Some((text.to_owned(), name)),
+            Err(_) => "it is not UTF-8 text; save it as JSON or Markdown in UTF-8",
+        };
+        self.file_error = Some(format!("{name}: {wrong}"));
+        None
+    }
+}
+
+/// A name as the engine takes it.
+fn plain(name: &str) -> String {
+    name.chars().filter(|c| is_clean(*c) && !c.is_control()).take(MAX_NAME).collect()
+}
+
+/// Characters of the name of a file.
+const MAX_NAME: usize = 150;
+/// Bytes of a recorded item that are shown where it cannot be put into the form.
+const MAX_RECORDED: usize = 64 * 1024;
 
 /// What a run may cost at most, and which budgets it counts against.
 #[derive(Clone, Debug)]
@@ -96,7 +157,7 @@ fn named(budget: &SharedBudget) -> String {
 }
 
 /// The form.
-pub(super) fn begin(page: &BeginPage) -> String {
+pub(super) fn begin(page: &BeginPage, bound: &CostBound) -> String {
     let file = page.file_error.as_ref();
     let content = html! {
         h1 { "Begin a run of " (t(&page.domain)) }
@@ -123,13 +184,8 @@ pub(super) fn begin(page: &BeginPage) -> String {
             input #file type="file" name="file" accept=".json,.md,.markdown,.txt,application/json,text/markdown,text/plain" aria-describedby=(if file.is_some() { "file-hint file-error" } else { "file-hint" });
             @if let Some(error) = file { p.error #file-error { (t(error)) } }
             h2 { "Cost" }
-            (page.bound.html())
+            (bound.html())
             div.buttons { button.primary type="submit" { "Begin the run" } }
-        }
-        @if !page.others.is_empty() {
-            p { "Other domains: " @for (n, name) in page.others.iter().enumerate() {
-                @if n > 0 { ", " } a href={ "/new?domain=" (encoded(name)) } { (t(name)) }
-            } }
         }
     };
     shell::page(PagePlace::Server, &format!("Begin a run of {}", page.domain), &content)

@@ -1,6 +1,5 @@
 //! The form that begins a run, and what it sends.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use loop_core::types::{RunId, is_clean};
+use loop_core::types::RunId;
 use loop_core::{EventKind, WorkItem};
 use loop_inspect::Plan;
 use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
@@ -20,8 +19,8 @@ use crate::api::{max_body, problem};
 use crate::caller::{Caller, Role};
 use crate::doors::{Audit, Identity, Secret, boundary, parts, short};
 use crate::engine::{Engine, EngineError, NewRun, ServedDomain, Submitted};
-use crate::pages::begin::{self, BeginPage, CostBound, Field};
-use crate::pages::{CutText, Notice, encoded};
+use crate::pages::begin::{self, BeginPage, CostBound};
+use crate::pages::{Notice, encoded};
 use crate::problem::HttpProblem;
 
 #[derive(Debug, Default, Deserialize)]
@@ -39,10 +38,9 @@ pub(super) struct BeginQuery {
 pub(super) async fn form(
     State(pages): State<Pages>,
     Extension(caller): Extension<Caller>,
-    identity: Option<Extension<Identity>>,
+    Extension(identity): Extension<Identity>,
     Query(query): Query<BeginQuery>,
 ) -> Result<Response, HttpProblem> {
-    let identity = identity.map(|Extension(identity)| identity);
     let engine = pages.engine_for(&caller)?;
     let recorded = match query.from.as_str() {
         "" => None,
@@ -59,9 +57,9 @@ pub(super) async fn form(
         }
         (_, name) => may_begin(&engine, &caller, name)?,
     };
-    let mut form = Form::new(served);
+    let mut form = BeginPage::new(served);
     if let Some((_, item)) = &recorded {
-        form.fill(served, item);
+        form.fill(&served.domain, item);
     }
     if let Some(run) = own_run(&engine, &caller, served, &query.begun).await {
         let text = format!("Run {run} is accepted. It begins as soon as there is a place for it.");
@@ -70,18 +68,17 @@ pub(super) async fn form(
             && pages.source.journal.line(&run).await.is_ok_and(|line| line.is_some());
         form.begun = has_page.then(|| run.to_string());
     }
-    pages.begin_page(&engine, &caller, identity.as_ref(), (served, form), StatusCode::OK).await
+    pages.begin_page(&engine, &identity, (served, form), StatusCode::OK).await
 }
 
 /// `POST /new`, from the form of that page. The door has checked the token against forged requests.
 pub(super) async fn begun(
     State(pages): State<Pages>,
     Extension(caller): Extension<Caller>,
-    identity: Option<Extension<Identity>>,
+    Extension(identity): Extension<Identity>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, HttpProblem> {
-    let Some(Extension(identity)) = identity else { return Err(not_a_form()) };
     let sent = sent(&pages, &caller, &identity, &headers, body).await;
     if let Err(problem) = &sent {
         let detail = Some(short(&problem.detail));
@@ -107,16 +104,16 @@ async fn sent(
         String::from_utf8(part.bytes.to_vec()).ok()
     };
     let served = may_begin(&engine, caller, &text("domain").ok_or_else(not_a_form)?)?;
-    let mut form = Form::new(served);
+    let mut form = BeginPage::new(served);
     form.key = text("key").filter(|key| !key.is_empty()).ok_or_else(not_a_form)?;
     form.id = text("id").unwrap_or_default();
     begin::take(&mut form.fields, text);
     let file = sent.iter().find(|part| part.name == "file");
     let file =
         file.and_then(|part| Some((part.file.as_deref().filter(|name| !name.is_empty())?, part.bytes)));
-    let Some((item, file)) = form.item(served, file) else {
+    let Some((item, file)) = form.item(&served.domain, file) else {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
-        return pages.begin_page(&engine, caller, Some(identity), (served, form), status).await;
+        return pages.begin_page(&engine, identity, (served, form), status).await;
     };
     let is_file = !file.is_empty();
     let new = NewRun {
@@ -150,7 +147,7 @@ async fn sent(
         true => form.file_error = Some(text),
         false => form.notices.push(Notice { text, is_good: false }),
     }
-    pages.begin_page(&engine, caller, Some(identity), (served, form), status).await
+    pages.begin_page(&engine, identity, (served, form), status).await
 }
 
 /// Submits a run and records it, as the API does.
@@ -209,78 +206,6 @@ async fn sent_to(
 const BEGIN_TRIES: usize = 20;
 const BEGIN_PAUSE: Duration = Duration::from_millis(25);
 
-/// What a form has in it.
-struct Form {
-    fields: Vec<Field>,
-    /// The id of an item that does not hold it itself. Empty: none.
-    id: String,
-    file_error: Option<String>,
-    notices: Vec<Notice>,
-    begun: Option<String>,
-    recorded: Option<CutText>,
-    /// Empty: it gets a new one.
-    key: String,
-}
-
-impl Form {
-    fn new(served: &ServedDomain) -> Self {
-        let (fields, key) = (begin::fields(&served.domain), String::new());
-        Self {
-            fields,
-            id: String::new(),
-            file_error: None,
-            notices: Vec::new(),
-            begun: None,
-            recorded: None,
-            key,
-        }
-    }
-
-    fn fill(&mut self, served: &ServedDomain, item: &WorkItem) {
-        if begin::fill(&mut self.fields, &served.domain, item) {
-            self.id = plain(&item.id);
-        } else {
-            self.recorded = Some(crate::pages::text::cut(&item.full, MAX_RECORDED));
-        }
-    }
-
-    /// The item of the file, or of the fields, and the file's name. `None`: something is wrong, which the form says.
-    fn item(&mut self, served: &ServedDomain, file: Option<(&str, &[u8])>) -> Option<(String, String)> {
-        let Some((name, bytes)) = file else {
-            let mut wrong = Vec::new();
-            let item = begin::item(&mut self.fields, served.domain.item_schema(), &mut wrong);
-            self.notices.extend(wrong.into_iter().map(|text| Notice { text, is_good: false }));
-            return item.map(|item| (item, String::new()));
-        };
-        let of =
-            Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let name: String = of.chars().filter(|c| is_clean(*c) && !c.is_control()).take(MAX_NAME).collect();
-        let Ok(text) = std::str::from_utf8(bytes) else {
-            self.file_error =
-                Some(format!("{name}: it is not UTF-8 text; save it as JSON or Markdown in UTF-8"));
-            return None;
-        };
-        let is_json = Path::new(&name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
-        if is_json && !text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
-            self.file_error = Some(format!(
-                "{name}: it is not a JSON object; choose a file with one item, or a text as .md"
-            ));
-            return None;
-        }
-        Some((text.to_owned(), if name.trim().is_empty() { "file".to_owned() } else { name }))
-    }
-}
-
-/// A name as the engine takes it.
-fn plain(name: &str) -> String {
-    name.chars().filter(|c| is_clean(*c) && !c.is_control()).take(MAX_NAME).collect()
-}
-
-/// Characters of the name of a file.
-const MAX_NAME: usize = 150;
-/// Bytes of a recorded item that are shown where it cannot be put into the form.
-const MAX_RECORDED: usize = 64 * 1024;
-
 impl Pages {
     /// The engine, for a caller who may begin runs.
     pub(super) fn engine_for(&self, caller: &Caller) -> Result<Engine, HttpProblem> {
@@ -316,9 +241,9 @@ impl Pages {
         &self,
         engine: &Engine,
         served: &ServedDomain,
-        identity: Option<&Identity>,
+        identity: &Identity,
     ) -> Result<CostBound, HttpProblem> {
-        let budgets = engine.budgets(served, identity.and_then(|identity| identity.budget.clone()));
+        let budgets = engine.budgets(served, identity.budget.clone());
         let budgets = budgets.await.map_err(problem)?;
         let (spec, prompts) = (Arc::clone(served.runner.spec()), Arc::clone(&served.domain.prompts));
         let plan = made(move || Plan::new(&spec, &prompts, None)).await?;
@@ -328,29 +253,16 @@ impl Pages {
     async fn begin_page(
         &self,
         engine: &Engine,
-        caller: &Caller,
-        identity: Option<&Identity>,
-        (served, form): (&ServedDomain, Form),
+        identity: &Identity,
+        (served, mut page): (&ServedDomain, BeginPage),
         status: StatusCode,
     ) -> Result<Response, HttpProblem> {
-        let others = engine.domains().map(|it| it.name()).filter(|name| *name != served.name());
-        let page = BeginPage {
-            domain: served.name().to_string(),
-            goal: served.domain.spec.goal.to_string(),
-            kind: served.domain.item_kind().to_owned(),
-            fields: form.fields,
-            id: form.id,
-            file_error: form.file_error,
-            max_bytes: served.domain.item_bytes_max(),
-            notices: form.notices,
-            begun: form.begun,
-            recorded: form.recorded,
-            bound: self.bound(engine, served, identity).await?,
-            csrf: identity.and_then(|identity| identity.csrf.as_deref()).unwrap_or_default().to_owned(),
-            key: if form.key.is_empty() { new_key()? } else { form.key },
-            others: others.filter(|name| caller.may(Role::Submit, name)).map(ToString::to_string).collect(),
-        };
-        Ok(shown(status, made(move || begin::begin(&page)).await?))
+        page.csrf = identity.csrf.as_deref().unwrap_or_default().to_owned();
+        if page.key.is_empty() {
+            page.key = new_key()?;
+        }
+        let bound = self.bound(engine, served, identity).await?;
+        Ok(shown(status, made(move || begin::begin(&page, &bound)).await?))
     }
 }
 

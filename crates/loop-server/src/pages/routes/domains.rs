@@ -31,13 +31,13 @@ pub(super) async fn list(
 pub(super) async fn one(
     State(pages): State<Pages>,
     Extension(caller): Extension<Caller>,
-    identity: Option<Extension<Identity>>,
+    Extension(identity): Extension<Identity>,
     Path(name): Path<String>,
 ) -> Result<Response, HttpProblem> {
     let engine = pages.engine()?;
     let served =
         engine.domain(&name).filter(|served| caller.sees(served.name())).ok_or_else(unknown_domain)?;
-    let bound = pages.bound(&engine, served, identity.as_ref().map(|Extension(identity)| identity)).await?;
+    let bound = pages.bound(&engine, served, &identity).await?;
     let (row, spec) = (row(&engine, &caller, served), std::sync::Arc::clone(served.runner.spec()));
     Ok(shown(StatusCode::OK, made(move || domain::domain(&spec, &row, &bound)).await?))
 }
