@@ -86,7 +86,11 @@ impl Charts {
             section aria-labelledby="days-title" {
                 h2 #days-title { "Over time" }
                 p.legend {
-                    "The newest " (MAX_DAYS) " days with runs. Cost by domain: "
+                    "The newest " (MAX_DAYS) " days with runs. Outcomes: "
+                    @for (look, name) in [("good", "answered"), ("warn", "partial or waiting"), ("bad", "failed or refused"), ("plain", "other")] {
+                        span { i.{ "o-" (look) } {} (name) }
+                    }
+                    "Cost by domain: "
                     @for domain in &self.domains { span { i.{ "c-" (self.colour(domain)) } {} (t(domain)) } }
                     "Duration: " span { i.k-model {} "p50" } span { i.k-wait {} "p95" }
                 }
