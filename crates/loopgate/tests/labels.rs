@@ -126,8 +126,8 @@ fn labelled_runs_are_counted_by_calibration_and_backtest() {
     // Next to cases both count.
     good(&shell, &["eval", &folder, "--labelled", "--calibration", &file]);
     assert_eq!(counted(&file), json!({ "passed": 2, "runs": 4 }));
-    // What becomes of them under another policy: each would have made no pass.
-    let args = ["backtest", "--all", "--set", "gate.confident=medium", "--set", "limits.passes=1"];
+    // What becomes of them under another policy.
+    let args = ["backtest", "--all", "--set", "gate.final_pass=false", "--set", "limits.passes=1"];
     let report = shell.json(&[&args[..], &["--json"]].concat());
     let labelled = &report["policies"][0]["labelled"];
     assert_eq!((&labelled["good"]["runs"], &labelled["bad"]["runs"]), (&json!(1), &json!(2)), "{report:#}");
