@@ -76,7 +76,7 @@ fn a_label_is_shown_replaced_taken_away_and_carried() {
     good(&shell, &["show", &first, "--html", &page]);
     let html = std::fs::read_to_string(&page).unwrap();
     assert!(
-        html.contains("Label <strong class=\"pill bad\">bad</strong>") && !html.contains("<form"),
+        html.contains("Label <strong class=\"pill bad\">bad</strong>") && !html.contains("class=\"decide\""),
         "{html}"
     );
     // It leaves with the run, and comes back with its export.
@@ -110,8 +110,8 @@ fn labelled_runs_are_counted_by_calibration_and_backtest() {
     let (shell, folder) = shop();
     let file = format!("{folder}/calibration.json");
     let eval = ["eval", "--labelled", "--calibration", &file];
-    shell.run(&eval).fails_with(&["--labelled", "no run is labelled"]);
     let runs: Vec<String> = (0..4).map(|_| run(&shell, &folder)).collect();
+    shell.run(&eval).fails_with(&["--labelled", "no run is labelled"]);
     for (run, label) in runs.iter().zip(["good", "bad", "bad"]) {
         good(&shell, &["label", run, label]);
     }
@@ -126,8 +126,8 @@ fn labelled_runs_are_counted_by_calibration_and_backtest() {
     // Next to cases both count.
     good(&shell, &["eval", &folder, "--labelled", "--calibration", &file]);
     assert_eq!(counted(&file), json!({ "passed": 2, "runs": 4 }));
-    // What becomes of them under another policy: each would have made no pass.
-    let args = ["backtest", "--all", "--set", "gate.confident=medium", "--set", "limits.passes=1"];
+    // What becomes of them under another policy.
+    let args = ["backtest", "--all", "--set", "gate.final_pass=false", "--set", "limits.passes=1"];
     let report = shell.json(&[&args[..], &["--json"]].concat());
     let labelled = &report["policies"][0]["labelled"];
     assert_eq!((&labelled["good"]["runs"], &labelled["bad"]["runs"]), (&json!(1), &json!(2)), "{report:#}");

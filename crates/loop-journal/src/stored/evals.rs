@@ -21,7 +21,7 @@ pub struct KeptEval {
     pub name: String,
     /// When it was kept, in milliseconds since 1970 (UTC).
     pub unix_ms: u64,
-    /// The domains of its cases. An empty name stands for a case that could not be run, whose domain is not known.
+    /// The domains of its cases. An empty name: the domain of a case is not known, since it could not be run.
     pub domains: Vec<String>,
     /// Its configurations: the models.
     pub configurations: Vec<String>,

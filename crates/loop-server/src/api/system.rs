@@ -123,7 +123,7 @@ pub(super) async fn ready(State(api): State<Api>) -> Response {
 /// `GET /metrics`.
 pub(super) async fn metrics(State(api): State<Api>, known: Known) -> Result<Response, HttpProblem> {
     known.expect(Role::Read)?;
-    let budgets = api.engine.budgets().await;
+    let budgets = api.engine.all_budgets().await;
     let text = api.metrics.text(&api.engine, &api.audit, &budgets, &known.0);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }

@@ -289,7 +289,7 @@ impl Engine {
     }
 
     /// The budgets of the domains, and what is taken of each now. One whose figures cannot be read is left out.
-    pub(crate) async fn budgets(&self) -> Vec<(Arc<str>, SharedBudget, Taken)> {
+    pub(crate) async fn all_budgets(&self) -> Vec<(Arc<str>, SharedBudget, Taken)> {
         let mut all = Vec::new();
         for (name, domain) in &self.inner.domains {
             let Some(budgets) = domain.runner.shared_budgets() else { continue };

@@ -228,7 +228,7 @@ pub fn runs(page: &RunsPage) -> String {
         div #live-waiting data-live { (page.waiting_html()) }
         (page.filters_html())
         div #live-totals data-live { (page.totals_html()) }
-        label.scripted hidden { input #live type="checkbox" checked; " Renew the list every few seconds" }
+        label.scripted hidden { input #follow type="checkbox" checked; " Renew the list every few seconds" }
         div #live-list data-live {
             @if page.runs == 0 {
                 (page.empty_html())
