@@ -53,11 +53,8 @@ impl Group {
     /// The share of those that have ended which were answered.
     fn answered(&self) -> String {
         let answered = self.outcomes.get("answered").copied().unwrap_or_default();
-        if self.ended == 0 {
-            "–".to_owned()
-        } else {
-            format!("{} %", (answered * 100 + self.ended / 2) / self.ended)
-        }
+        let share = (answered * 100 + self.ended / 2).checked_div(self.ended);
+        share.map_or_else(|| "–".to_owned(), |share| format!("{share} %"))
     }
 
     fn longest(&self) -> u64 {
