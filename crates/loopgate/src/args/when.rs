@@ -35,8 +35,9 @@ pub(crate) struct FilterArgs {
 impl FilterArgs {
     /// Whether something is filtered by.
     pub(crate) fn is_any(&self) -> bool {
-        let Self { domain, since, reasons, tags, cost_over } = self;
-        domain.is_some() || since.is_some() || !reasons.is_empty() || !tags.is_empty() || cost_over.is_some()
+        let Self { domain, since, reasons, tags, words, cost_over } = self;
+        let is_chosen = domain.is_some() || since.is_some() || words.is_some() || cost_over.is_some();
+        is_chosen || !reasons.is_empty() || !tags.is_empty()
     }
 }
 
