@@ -34,8 +34,8 @@ fn ran(used_up: (u64, u32), taint: Taint) -> Observation {
         cost: Cost { known: PicoUsd(cost), unknown_calls: 0 },
         model_calls,
         tool_calls: 1,
-        undone: false,
         taint,
+        ..ChildUse::default()
     };
     Observation { child: Some(Box::new(child)), ..found("the child's document") }
 }
@@ -354,8 +354,7 @@ fn settle(nodes: &mut [Node], at: usize) {
         cost: totals.cost,
         model_calls: totals.model_calls,
         tool_calls: totals.tool_calls,
-        undone: false,
-        taint: Taint::default(),
+        ..ChildUse::default()
     };
     let observation = Observation { child: Some(Box::new(child)), ..found(&format!("by {at}")) }.into();
     let (key, attempt) = (tool.key, tool.attempt);

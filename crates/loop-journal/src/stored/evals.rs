@@ -75,7 +75,7 @@ impl StoredJournal {
             let put = "INSERT INTO evals (id, unix_ms, head, digest, body, seal)
                        VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
             connection.execute(put, params![id, unix_ms, head, digest, report, seal])?;
-            Ok(id.clone())
+            Ok(id)
         });
         kept.await
     }

@@ -103,7 +103,7 @@ impl StoredJournal {
                 return Err(files.gone(connection, &run)?.into());
             };
             if row.stop.is_none() {
-                return Err(JournalError::NotEnded { run: run.clone() }.into());
+                return Err(JournalError::NotEnded { run }.into());
             }
             match &label {
                 Some(label) => put(connection, &run, label, files.key(&run)?),

@@ -268,18 +268,3 @@ fn a_page_grows_with_its_run_and_no_faster() {
     // What is the same on each page is left out of the comparison, and numbers have a digit more.
     assert!((most - more) * 20 < (more - few) * 22, "{few} {more} {most}");
 }
-
-// `cargo test --profile bench -p loop-server --all-features --test it -- --ignored 2_000 --nocapture`
-#[test]
-#[ignore = "a measurement, which needs a build with optimisation"]
-fn a_page_of_2_000_events_is_made_in_100_ms() {
-    let (id, recorded) = runs::recorded(&runs::long(667));
-    let made = |_| {
-        let since = std::time::Instant::now();
-        let html = run(&OneRunPage::of(&id, &recorded, OneRunView::default()).unwrap());
-        (since.elapsed(), html.len())
-    };
-    let (took, bytes) = (0..20).map(made).min().unwrap();
-    println!("a page of {} events, {bytes} bytes: {took:?}", recorded.entries.len());
-    assert!(recorded.entries.len() >= 2_000 && took < std::time::Duration::from_millis(100), "{took:?}");
-}
