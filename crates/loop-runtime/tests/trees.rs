@@ -262,7 +262,13 @@ async fn a_run_that_cannot_begin_is_a_result_and_costs_nothing() {
     let outcome = agent.runner().run(WorkItem::message("message", "do it", "do it")).await.unwrap();
     let observation = &outcome.evidence[0].observation;
     assert_eq!(observation.status, Status::PermanentError, "{observation:?}");
-    assert!(observation.text().starts_with("it could not begin: "), "{}", observation.text());
+    assert!(
+        observation
+            .text()
+            .starts_with("it could not begin with what its own limits and the rest of its caller's allow: "),
+        "{}",
+        observation.text()
+    );
     assert_eq!(outcome.totals.cost.total(), Some(ledger.cost()));
 }
 

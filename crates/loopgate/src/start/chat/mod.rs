@@ -473,9 +473,6 @@ impl Chat {
         }
         let meta = run.finish().await;
         screen::hide();
-        session.add(&meta);
-        *is_in_doubt |= meta.outcome.stop.also_has(StopReason::InDoubt);
-        *is_undone |= meta.outcome.stop.also_has(StopReason::EffectNotDone);
         if lines.is_answered() && ends.is_none() && meta.reason() == StopReason::NeedsHuman {
             let run = &meta.outcome.run;
             let asks = asking(stored, run).await?;
@@ -485,6 +482,9 @@ impl Chat {
                 return Box::pin(self.turn(Asked::Unfinished(Box::new(begun), said))).await;
             }
         }
+        session.add(&meta);
+        *is_in_doubt |= meta.outcome.stop.also_has(StopReason::InDoubt);
+        *is_undone |= meta.outcome.stop.also_has(StopReason::EffectNotDone);
         let waits = view.waiting(runner.manifest(), journal.as_deref());
         if let Some(words) = &waits {
             view.live.end_line();
