@@ -40,7 +40,7 @@
     const [low, high] = at < next ? [at, next] : [next, at];
     for (let turn = low + 1; turn <= high; turn += 1) {
       for (const element of turns.get(turn) || []) {
-        if (element.hidden === isShown(element, next)) element.toggleAttribute("hidden");
+        if (element.hidden === isShown(element, next)) element.hidden = !element.hidden;
       }
     }
     at = next;
@@ -50,11 +50,12 @@
     if (now) input.setAttribute("aria-valuetext", now.textContent);
   };
 
-  // SVG elements have the attribute and not the property.
+  // SVG elements are hidden by another attribute.
   const prepare = () => {
     if (!("hidden" in SVGElement.prototype)) {
       Object.defineProperty(SVGElement.prototype, "hidden", {
-        get() { return this.hasAttribute("hidden"); },
+        get() { return this.getAttribute("display") === "none"; },
+        set(hides) { if (hides) this.setAttribute("display", "none"); else this.removeAttribute("display"); },
       });
     }
     for (const element of run.querySelectorAll(".scripted")) element.hidden = false;

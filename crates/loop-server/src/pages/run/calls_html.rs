@@ -6,7 +6,7 @@ use loop_core::types::Slot;
 use maud::{Markup, html};
 
 use super::calls::{CallLine, Callee, Calls, Point};
-use super::shown::{Shown, anchor, nothing};
+use super::shown::{Shown, anchor, none_if, nothing};
 use crate::pages::text::{duration, heads, t};
 
 /// The length of the axis.
@@ -154,10 +154,10 @@ impl Calls {
                             @let due = axis.place(due);
                             rect.k-wait x=(number(due)) y="4" width=(number((x - due).max(0.0))) height="4" {}
                         }
-                        rect.open.(kind) data-from=(began) data-until=[until] hidden[shown.is_before(began) || until.is_some_and(|until| shown.at >= until)]
+                        rect.open.(kind) data-from=(began) data-until=[until] display=[none_if(shown.is_before(began) || until.is_some_and(|until| shown.at >= until))]
                             x=(number(x)) y="1" width=(number(open_width)) height="10" {}
                         @if let Some((end, width)) = &ends {
-                            rect.(kind).k-bad[!end.is_good] data-from=(end.point.at) hidden[shown.is_before(end.point.at)]
+                            rect.(kind).k-bad[!end.is_good] data-from=(end.point.at) display=[none_if(shown.is_before(end.point.at))]
                                 x=(number(x.min(WIDTH - LEAST))) y="1" width=(number(*width)) height="10" {}
                         }
                     }

@@ -340,7 +340,7 @@ impl SectionHistory {
     ) -> Markup {
         html! {
             @for (span, version) in self.versions.iter() {
-                article.document data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
+                div.document data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
                     @if &*self.id != loop_core::reply::PREAMBLE { h3 { (t(&self.heading)) } }
                     (claims.marked(version.number, &version.body.text, cites, (shown, evidence)))
                     (rest(&version.body, &shown.rest))

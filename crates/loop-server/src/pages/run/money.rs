@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::Seen;
 use super::head::cost;
-use super::shown::{Shown, nothing};
+use super::shown::{Shown, none_if, nothing};
 use crate::pages::span::Changing;
 use crate::pages::text::{grouped, heads, t};
 
@@ -168,7 +168,7 @@ impl Money {
                 @for (n, line) in self.lines.iter().enumerate() {
                     @let next = self.lines.get(n + 1).map_or(shown.last + 1, |next| next.at);
                     @let (from, width) = (x(line.at), (x(next) - x(line.at)).max(1.0));
-                    g data-from=(line.at) hidden[shown.is_before(line.at)] {
+                    g data-from=(line.at) display=[none_if(shown.is_before(line.at))] {
                         (bar("m-spent", (from, width), y(0), y(line.spent.0)))
                         (bar("m-reserved", (from, width), y(line.spent.0), y(line.spent.plus(line.reserved).0)))
                         (bar("m-held", (from, width), y(line.spent.plus(line.reserved).0), y(line.total())))

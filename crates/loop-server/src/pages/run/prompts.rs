@@ -147,7 +147,7 @@ impl PromptPart {
                     }
                     @if let Some(parts) = &line.parts {
                         @for (role, text) in parts {
-                            h4 { (role) }
+                            h3.minor { (role) }
                             pre tabindex="0" { (t(&text.text)) }
                             (rest(text, &shown.rest))
                         }
@@ -156,7 +156,7 @@ impl PromptPart {
                     }
                     @if let Some(reply) = self.replies.get(&(line.key, line.attempt)) {
                         div data-from=(reply.at) hidden[shown.is_before(reply.at)] {
-                            h4 { "reply" @if let Some(model) = &reply.served_by { " of " (t(model)) } }
+                            h3.minor { "reply" @if let Some(model) = &reply.served_by { " of " (t(model)) } }
                             @if let Some(failed) = &reply.failed { p.bad { "It failed: " (t(failed)) } }
                             @if !reply.text.text.is_empty() { pre tabindex="0" { (t(&reply.text.text)) } }
                             (rest(&reply.text, &shown.rest))

@@ -42,3 +42,8 @@ pub(super) fn nothing(shown: &Shown, until: Option<u64>, text: &str) -> Markup {
 pub(in crate::pages) fn anchor(key: CommandKey) -> String {
     format!("c{}", key.to_string().replace('/', "-"))
 }
+
+/// The value of `display` of an SVG element, which has no attribute `hidden`. The script takes both for the same.
+pub(super) fn none_if(is_hidden: bool) -> Option<&'static str> {
+    is_hidden.then_some("none")
+}
