@@ -85,7 +85,7 @@ fn what_is_wrong_with_a_journal_on_a_server_is_one_line() {
     // A newer format is left alone.
     world.server.sql("loops", "UPDATE loopgate.journal SET format = 9");
     run(&world.url()).fails_with(&["written by a newer loopgate (format 9"]);
-    world.server.sql("loops", "UPDATE loopgate.journal SET format = 2");
+    world.server.sql("loops", "UPDATE loopgate.journal SET format = 3");
     // A disk that is full, and a server that only reads: the run ends, and says so.
     let full = "CREATE FUNCTION loopgate.full(nth BIGINT) RETURNS BOOLEAN LANGUAGE plpgsql AS $$ BEGIN \
                 IF nth > 2 THEN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END IF; \
