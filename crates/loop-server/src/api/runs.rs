@@ -274,6 +274,8 @@ pub(super) async fn list(
         None => 0,
     };
     let page = api.engine.list(&filter, limit).await.map_err(problem)?;
+    // How many runs other domains have is not for those who do not see them.
+    let not_searched = if known.0.domains.is_none() { not_searched } else { not_searched.min(1) };
     let page = RunPage { not_searched, ..page };
     Ok(axum::Json(page).into_response())
 }

@@ -311,12 +311,19 @@ fn parse(text: &str) -> Result<Vec<Token>, String> {
     Ok(tokens)
 }
 
+/// The name of the person at this machine.
+pub(super) const LOCAL: &str = "local";
+
 fn check(token: &Token) -> Result<(), String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if token.name.is_empty() || token.name.len() > 64 || !token.name.chars().all(is_plain) {
         return Err(
             "a token has a name of 1 to 64 letters, digits, `.`, `_` and `-`; choose another".to_owned()
         );
+    }
+    // Whose runs would be theirs.
+    if token.name.eq_ignore_ascii_case(LOCAL) {
+        return Err(format!("`{LOCAL}` is the person at this machine; choose another name for the token"));
     }
     if token.roles.is_empty() {
         return Err(format!("token `{}` has no role; give it submit, read, approve or admin", token.name));

@@ -34,6 +34,8 @@ fn a_token_that_is_added_is_read_back_and_its_secret_is_not_in_the_file() {
     assert!(!text.contains(&secret.reveal()[4..]), "{text}");
     let error = file.add(new("ci")).unwrap_err();
     assert!(matches!(error, TokenError::Taken { .. }), "{error}");
+    let error = file.add(new("Local")).unwrap_err().to_string();
+    assert!(error.contains("`local` is the person at this machine"), "{error}");
     assert!(file.remove("ci").unwrap() && !file.remove("ci").unwrap());
     assert_eq!(file.read().unwrap().len(), 1);
 }

@@ -15,7 +15,7 @@ use super::identity::{Identity, unknown};
 use super::listen::Peer;
 use super::refusal::{Refused, malformed, refused, unauthorized};
 use super::sessions::{Holder, csrf_of};
-use super::tokens::Token;
+use super::tokens::{LOCAL, Token};
 use super::watched::Match;
 use crate::caller::{Caller, Role};
 use crate::problem::HttpProblem;
@@ -160,7 +160,7 @@ impl Inside {
 
     /// The person at this machine.
     pub(super) fn local(&self, from: IpAddr) -> Identity {
-        let caller = Caller { name: "local".into(), roles: [Role::Admin].into(), domains: None };
+        let caller = Caller { name: LOCAL.into(), roles: [Role::Admin].into(), domains: None };
         Identity { caller, has_token: false, from, budget: None, csrf: None }
     }
 }

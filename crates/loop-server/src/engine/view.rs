@@ -101,7 +101,7 @@ pub struct RunPage {
     /// The `cursor` of the next page. Null: there are no more.
     pub next: Option<String>,
     /// How many runs that have ended are not in the index of words yet, where `words` is asked for: ask again to have more of
-    /// them.
+    /// them. For a caller who does not see all domains it is at most 1.
     pub not_searched: u64,
 }
 

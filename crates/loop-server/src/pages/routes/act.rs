@@ -184,7 +184,7 @@ impl Pages {
             (!value.trim().is_empty()).then(|| (key, value.trim().to_owned()))
         });
         // The same form, sent twice, is one request.
-        let key = format!("form {}", Digest::of("form", form.as_bytes()));
+        let key = format!("form {}", Digest::of("form", format!("{act} {id} {form}").as_bytes()));
         let (at, checked) = ((engine, &self.source.audit), Checked(Some(identity.clone())));
         let begun = begin_from(at, (caller, checked), from, settings.collect(), Ok(Some(key))).await?;
         for _ in 0..BEGIN_TRIES {

@@ -326,7 +326,8 @@ impl RunsPage {
                 @if self.is_cut { ". Older runs are not counted here; `loopgate runs` lists all." }
             }
             @if self.unsearched > 0 {
-                p.notice.caution { (counted(self.unsearched, "run is", "runs are")) " not searched yet. Search again to see more." }
+                // How many they are is not for those who see some domains alone.
+                p.notice.caution { "Some runs are not searched yet. Search again to see more." }
             }
         }
     }
