@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use loop_core::types::{RunId, is_clean_text};
+use loop_core::types::{RunId, cleaned};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -55,15 +55,14 @@ impl RunLabel {
     /// A label that is given now.
     ///
     /// # Errors
-    /// If the note is too long, or has a control or an invisible character, in one line.
+    /// If the note is too long, in one line.
     pub fn new(label: Label, note: &str, by: &str) -> Result<Self, String> {
-        let note = note.trim().replace("\r\n", "\n");
+        // As other answers of people: without what is not seen.
+        let note = cleaned(note);
+        let note = note.trim();
         let chars = note.chars().count();
         if chars > MAX_NOTE {
             return Err(format!("note: {chars} characters are more than {MAX_NOTE}; shorten it"));
-        }
-        if !is_clean_text(&note) {
-            return Err("note: it has a character that cannot be seen; take it out".to_owned());
         }
         Ok(Self { label, note: note.into(), by: by.into(), unix_ms: unix_ms(SystemTime::now()) })
     }

@@ -80,14 +80,12 @@ async fn a_run_is_labelled_on_its_page_by_those_who_may() {
         let (is, ..) = world.send(who, "POST /runs/RUN/label", "csrf=c5rf&label=good").await;
         assert_eq!(is.as_u16(), status, "{}", who.name);
     }
-    let unclear = ["label=fine", "", "label=good&label=bad", "label=%ff"];
-    // What is not seen is no part of a note.
-    let unseen = ["label=bad&note=a%00b", "label=bad&note=a%1b%5B31m", "label=bad&note=a%E2%80%AEb"];
-    for body in unclear.into_iter().chain(unseen) {
+    for body in ["label=fine", "", "label=good&label=bad", "label=%ff"] {
         assert_eq!(world.send(&own, "POST /runs/RUN/label", body).await.0.as_u16(), 422, "{body}");
     }
     assert_eq!(world.engine.journal().labels(None).await.unwrap().len(), 0, "nothing of it counts");
-    let note = "<img%20src%3Dx%20onerror%3Dalert(1)>";
+    // What is not seen is no part of a note.
+    let note = "<img%20%00src%1b%3Dx%20%E2%80%AEonerror%3Dalert(1)>";
     let (status, headers, _) =
         world.send(&own, "POST /runs/RUN/label", &format!("csrf=c5rf&label=bad&note={note}")).await;
     assert_eq!(status, StatusCode::SEE_OTHER);
