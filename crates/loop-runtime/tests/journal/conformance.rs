@@ -164,7 +164,7 @@ async fn labels(journal: &StoredJournal, runs: &[RunId]) {
         journal.set_label(run, Some(label(Label::Good, ""))).await.unwrap();
     }
     let last = label(Label::Bad, "  wrong\u{0}customer ");
-    assert_eq!(&*last.note, "wrong\u{0}customer");
+    assert_eq!(&*last.note, "wrongcustomer");
     journal.set_label(&runs[0], Some(last.clone())).await.unwrap();
     journal.set_label(&runs[1], None).await.unwrap();
     let some = journal.labels(Some(&runs[..2])).await.unwrap();
