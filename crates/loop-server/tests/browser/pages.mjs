@@ -84,7 +84,8 @@ const shows = (page) => page.evaluate(() => {
   for (const it of document.querySelectorAll("[data-from]")) {
     const until = it.dataset.until === undefined ? Infinity : Number(it.dataset.until);
     const due = Number(it.dataset.from) <= at && at < until;
-    if (due === it.hasAttribute("hidden")) wrong.push(it.outerHTML.slice(0, 100));
+    // An element of an SVG is hidden by `display`.
+    if (due === it.matches("[hidden], [display=none]")) wrong.push(it.outerHTML.slice(0, 100));
   }
   return { at, wrong, now: document.querySelector("#now > span:not([hidden])").textContent, text: document.getElementById("at").getAttribute("aria-valuetext") };
 });
@@ -142,7 +143,7 @@ for (const name of ["document", "priced", "waiting", "stated"]) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 900 } });
   const page = await opened(context);
   await page.goto(pages.document);
-  await page.click("#document article:not([hidden]) a[href^='#E']");
+  await page.click("#document .document:not([hidden]) a[href^='#E']");
   const target = () => page.evaluate(() => { const it = location.hash && document.querySelector(location.hash); return it && it.open && !it.hidden; });
   check("a citation opens its evidence", await until(target, (is) => is));
   await page.keyboard.press("Control+Home");
@@ -175,7 +176,7 @@ for (const name of ["document", "priced", "waiting", "stated"]) {
   const context = await browser.newContext({ viewport: { width: 1000, height: 720 } });
   const page = await opened(context);
   await page.goto(pages.stated);
-  const marks = (look) => page.$$eval(`#document article:not([hidden]) .v-${look}:not([hidden])`, (all) => all.map((it) => it.textContent));
+  const marks = (look) => page.$$eval(`#document .document:not([hidden]) .v-${look}:not([hidden])`, (all) => all.map((it) => it.textContent));
   const [found, contradicted, unchecked] = [await marks("found"), await marks("contradicted"), await marks("not_checked")];
   check("what the evidence has is found", ["3.1 GB", "BJ-HAR-07"].every((it) => found.includes(it)), found.join());
   check("an id that only the item has is found there", found.some((it) => it.startsWith("T-1042 (found: not in the cited evidence, the work item)")), found.join());
@@ -185,7 +186,7 @@ for (const name of ["document", "priced", "waiting", "stated"]) {
   check("the totals are those of the marks", counts.every((it) => totals.includes(it)), totals);
   await page.$eval("#document", (it) => it.scrollIntoView());
   await pictured(page, "run-values");
-  await page.focus("#document article:not([hidden]) strong a.v-found");
+  await page.focus("#document .document:not([hidden]) strong a.v-found");
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => /^#E1-\d+$/.test(location.hash));
   // The browser scrolls there, and the page opens what holds it, after the address has changed.
@@ -236,10 +237,10 @@ for (const [name, at] of Object.entries(addresses)) await passes(`served ${name}
   const plain = await browser.newContext({ storageState, javaScriptEnabled: false });
   const reader = await opened(plain);
   await reader.goto(`${origin}${path}?at=1`);
-  const without = await reader.$$eval("[data-from]", (all) => all.map((it) => !it.hasAttribute("hidden")).join());
+  const without = await reader.$$eval("[data-from]", (all) => all.map((it) => !it.matches("[hidden], [display=none]")).join());
   await page.goto(origin + path);
   await page.evaluate(() => { const it = document.getElementById("at"); it.value = "1"; it.dispatchEvent(new Event("input", { bubbles: true })); });
-  const withScript = await page.$$eval("[data-from]", (all) => all.map((it) => !it.hasAttribute("hidden")).join());
+  const withScript = await page.$$eval("[data-from]", (all) => all.map((it) => !it.matches("[hidden], [display=none]")).join());
   const differs = without.split(",").findIndex((it, n) => it !== withScript.split(",")[n]);
   const which = differs < 0 ? "" : await page.$$eval("[data-from]", (all, n) => all[n].outerHTML.slice(0, 300), differs);
   check("?at=1 without scripts is the slider at 1", without === withScript, which);
