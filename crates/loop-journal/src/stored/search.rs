@@ -73,6 +73,11 @@ impl SearchTerms {
 
     /// A condition on the id of a run, with placeholders from the next number after `values` on.
     pub(super) fn condition(&self, connection: &Connection, values: &mut Vec<Cell>) -> String {
+        format!("run IN ({})", self.runs(connection, values))
+    }
+
+    /// The same as a list of ids.
+    fn runs(&self, connection: &Connection, values: &mut Vec<Cell>) -> String {
         let rows = self.0.iter().map(|phrase| {
             let (matches, value) = match connection.is_file() {
                 true => ("search_words MATCH ?", format!("\"{}\"", phrase.join(" "))),
@@ -86,7 +91,7 @@ impl SearchTerms {
             format!("SELECT rowid / {MAX_PARTS} FROM search_words WHERE {matches}")
         });
         let rows: Vec<String> = rows.collect();
-        format!("run IN (SELECT run FROM search_runs WHERE nth IN ({}))", rows.join(" INTERSECT "))
+        format!("SELECT run FROM search_runs WHERE nth IN ({})", rows.join(" INTERSECT "))
     }
 }
 
@@ -151,14 +156,21 @@ impl StoredJournal {
             self.changing(Purpose::Alone, Durability::Committed, TABLES, |_, _| Ok(())).await?;
         }
         let alone = self.store.indexing.try_lock();
-        loop {
-            let is_over = alone.is_err() || is_read_only || began.elapsed() >= within;
-            let together = if is_over { 0 } else { READ_TOGETHER };
-            let (left, read) =
-                self.reading(move |files, connection| unindexed(files, connection, together)).await?;
-            if left == 0 || is_over {
-                return Ok(left);
+        let mut left = self
+            .reading(|_, connection| {
+                Ok(connection.query_row(&format!("SELECT count(*) {MISSING}"), NONE, |row| row.count(0))?)
+            })
+            .await?;
+        // Each run is looked at once, however many there are.
+        let mut before: Option<String> = None;
+        while left > 0 && alone.is_ok() && !is_read_only && began.elapsed() < within {
+            let from = before.take();
+            let read = self.reading(move |files, connection| unindexed(files, connection, from)).await?;
+            before = read.last().map(|run| run.run.clone());
+            if before.is_none() {
+                break;
             }
+            left = left.saturating_sub(read.len() as u64);
             let mut together = Vec::new();
             for run in read {
                 let bytes: usize = together.iter().map(Indexed::bytes).sum();
@@ -169,6 +181,7 @@ impl StoredJournal {
             }
             self.keep_words(together).await?;
         }
+        Ok(left)
     }
 
     /// The runs with what is searched for, as far as they are in the index.
@@ -179,8 +192,7 @@ impl StoredJournal {
         let terms = terms.clone();
         self.reading_table("search_words", move |_, connection| {
             let mut values = Vec::new();
-            let list = terms.condition(connection, &mut values);
-            let list = format!("SELECT run FROM runs WHERE {list}");
+            let list = terms.runs(connection, &mut values);
             Ok(connection.list(&list, values, |row| Ok(RunId::new(row.get::<String>(0)?)))?)
         })
         .await
@@ -240,19 +252,24 @@ pub(super) fn forget(connection: &Connection, run: &RunId) -> Result<(), Fault> 
     Ok(())
 }
 
-/// How many runs that have ended are not in the index as they are now, and the words of the newest of them.
+/// The runs that have ended and are not in the index as they are now.
+const MISSING: &str =
+    "FROM runs LEFT JOIN search_runs ON search_runs.run = runs.run AND search_runs.head = runs.head
+                       WHERE runs.stop IS NOT NULL AND search_runs.run IS NULL";
+
+/// The words of the newest of those runs, of those before this one.
 fn unindexed(
     files: &super::Files,
     connection: &mut Connection,
-    limit: usize,
-) -> Result<(u64, Vec<Indexed>), Fault> {
+    before: Option<String>,
+) -> Result<Vec<Indexed>, Fault> {
     let transaction = connection.transaction()?;
-    let missing =
-        "FROM runs LEFT JOIN search_runs ON search_runs.run = runs.run AND search_runs.head = runs.head
-                   WHERE runs.stop IS NOT NULL AND search_runs.run IS NULL";
-    let left = transaction.query_row(&format!("SELECT count(*) {missing}"), NONE, |row| row.count(0))?;
-    let list = format!("SELECT runs.run, runs.head {missing} ORDER BY runs.run DESC LIMIT {limit}");
-    let runs: Vec<(String, String)> = transaction.list(&list, NONE, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let older = if before.is_some() { "AND runs.run < ?1" } else { "" };
+    let list =
+        format!("SELECT runs.run, runs.head {MISSING} {older} ORDER BY runs.run DESC LIMIT {READ_TOGETHER}");
+    let values: Vec<Cell> = before.map(Cell::Text).into_iter().collect();
+    let runs: Vec<(String, String)> =
+        transaction.list(&list, values, |row| Ok((row.get(0)?, row.get(1)?)))?;
     let mut read = Vec::with_capacity(runs.len());
     for (run, head) in runs {
         let id = RunId::new(run.as_str());
@@ -264,7 +281,7 @@ fn unindexed(
         };
         read.push(Indexed { run, head, parts: parts.unwrap_or_default() });
     }
-    Ok((left, read))
+    Ok(read)
 }
 
 /// The words of a run: of its document, answer and output first, then of its evidence.

@@ -16,7 +16,7 @@ use super::Api;
 use super::refuse::unknown_run;
 use crate::caller::{Caller, Role};
 use crate::doors::{Audit, Identity, short};
-use crate::engine::Engine;
+use crate::engine::{Engine, Submitted};
 use crate::problem::HttpProblem;
 
 /// What a route does with a run.
@@ -79,7 +79,7 @@ impl Checked {
     }
 
     /// The same, and what was done is recorded in these words.
-    pub(super) async fn done_saying<T: Send + Sync + 'static>(
+    pub(crate) async fn done_saying<T: Send + Sync + 'static>(
         self,
         audit: &Audit,
         of: Of,
@@ -114,6 +114,24 @@ impl Checked {
     pub(super) async fn refuse<T>(&self, api: &Api, of: Of, problem: HttpProblem) -> Result<T, HttpProblem> {
         self.record(&api.audit, of, (AuditResult::Refused, Some(&problem.detail))).await;
         Err(problem)
+    }
+
+    /// Records what a submission came to, in these words where it is a run.
+    pub(super) async fn record_submitted(
+        &self,
+        audit: &Audit,
+        of: Of,
+        words: Option<&str>,
+        submitted: &Result<Submitted, HttpProblem>,
+    ) {
+        let result = match submitted {
+            Ok(Submitted { is_new: true, .. }) => (AuditResult::Done, words),
+            Ok(Submitted { is_new: false, .. }) => (AuditResult::Again, words),
+            // What can be sent again later is not a refusal, and there may be much of it.
+            Err(problem) if problem.retry_after.is_some() => return,
+            Err(_) => result_of(submitted),
+        };
+        self.record(audit, of, result).await;
     }
 
     /// Records what the caller did to a run, or was refused. It is done already: an entry that cannot be written is
@@ -159,6 +177,11 @@ impl Of {
     /// Of a run.
     pub(crate) fn run(action: AuditAction, run: &str) -> Self {
         Self { action, run: Some(run.to_owned()), key: None, binding: None }
+    }
+
+    /// Of a submission, and the run that it came to.
+    pub(crate) fn submission(run: Option<&RunId>) -> Self {
+        Self { action: AuditAction::Submit, run: run.map(ToString::to_string), key: None, binding: None }
     }
 
     /// Of an action or a question of a run, as it was shown.

@@ -8,10 +8,10 @@ use axum::extract::{Extension, Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use loop_core::types::{Digest, RunId, TraceParent};
-use loop_runtime::journal::audit::{AuditAction, AuditResult};
+use loop_runtime::journal::audit::AuditAction;
 use serde_json::Value;
 
-use super::access::{Access, Checked, Known, Of, result_of, run_for, unauthorized};
+use super::access::{Access, Checked, Known, Of, run_for, unauthorized};
 use super::filters::ListQuery;
 use super::refuse::problem;
 use super::types::{ForkRequest, RetryRequest, SubmitRequest};
@@ -38,16 +38,8 @@ pub(super) async fn submit(
     // In a task of its own, so that it is recorded also where the client closes the connection meanwhile.
     let task = tokio::spawn(async move {
         let submitted = accept(&shared, &known, &checked, (key, traceparent), body).await;
-        let run = submitted.as_ref().ok().map(|submitted| submitted.run.as_str().to_owned());
-        let of = Of { action: AuditAction::Submit, run, key: None, binding: None };
-        match &submitted {
-            Ok(Submitted { is_new: false, .. }) => {
-                checked.record(&shared.audit, of, (AuditResult::Again, None)).await;
-            }
-            // What can be sent again later is not a refusal, and there may be much of it.
-            Err(problem) if problem.retry_after.is_some() => {}
-            submitted => checked.record(&shared.audit, of, result_of(submitted)).await,
-        }
+        let of = Of::submission(submitted.as_ref().ok().map(|submitted| &submitted.run));
+        checked.record_submitted(&shared.audit, of, None, &submitted).await;
         submitted
     });
     let submitted = super::access::of_task(task.await)?;
@@ -126,15 +118,8 @@ pub(crate) async fn begin_from(
         };
         let submitted = beginning.await;
         let of = Of::run(action, run.as_str());
-        match &submitted {
-            Ok(Submitted { run, is_new }) => {
-                let result = if *is_new { AuditResult::Done } else { AuditResult::Again };
-                checked.record(&audit, of, (result, Some(&format!("it is run {run}")))).await;
-            }
-            // What can be sent again later is not a refusal, and there may be much of it.
-            Err(problem) if problem.retry_after.is_some() => {}
-            submitted => checked.record(&audit, of, result_of(submitted)).await,
-        }
+        let words = submitted.as_ref().ok().map(|submitted| format!("it is run {}", submitted.run));
+        checked.record_submitted(&audit, of, words.as_deref(), &submitted).await;
         submitted
     });
     super::access::of_task(task.await)

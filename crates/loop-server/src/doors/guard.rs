@@ -12,7 +12,6 @@ use axum::response::{IntoResponse as _, Response};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::admission::Admission;
-use super::asked::Asked;
 use super::attempted::Attempted;
 use super::attempts::Attempts;
 use super::audit::Audit;
@@ -24,6 +23,7 @@ use super::hosts::{Hosts, Name};
 use super::identity::Identity;
 use super::listen::DoorLimits;
 use super::login;
+use super::page_request::PageRequest;
 use super::refusal::{Refused, cut_body, malformed, refused, too_slow_route};
 use super::secret::{NoRandomBytes, Secret};
 use super::sessions::Sessions;
@@ -128,7 +128,7 @@ impl Doors {
 }
 
 async fn answer(State(doors): State<Doors>, request: Request, next: Next) -> Response {
-    let asked = Asked::of(&request);
+    let page = PageRequest::of(&request);
     let mut reader = None;
     let mut response = match doors.inside.admit(request).await {
         Ok(Admitted { mut request, fate }) => {
@@ -151,8 +151,8 @@ async fn answer(State(doors): State<Doors>, request: Request, next: Next) -> Res
         }
         Err(Refused { problem, is_closed, asks_token }) => {
             let has_tokens = doors.inside.config.tokens.is_some();
-            let mut response = match asked.wants_page && asks_token {
-                true => login::page_of(&problem, has_tokens, asked.again.as_deref(), asked.is_linked),
+            let mut response = match page.wants_page && asks_token {
+                true => login::page_of(&problem, has_tokens, page.again.as_deref(), page.is_linked),
                 false => problem.into_response(),
             };
             if asks_token {
@@ -162,7 +162,7 @@ async fn answer(State(doors): State<Doors>, request: Request, next: Next) -> Res
             if is_closed { close(response) } else { response }
         }
     };
-    response = asked.shown(response, reader.as_ref());
+    response = page.shown(response, reader.as_ref());
     headers::set(response.headers_mut());
     response
 }

@@ -11,10 +11,10 @@ use axum::routing::get;
 use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
 use maud::{DOCTYPE, Markup, html};
 
-use super::asked::is_page;
 use super::form;
 use super::guard::{Client, Doors, IsHttps, Session};
 use super::identity::{Identity, unknown};
+use super::page_request::is_page;
 use super::refusal::Refused;
 use super::sessions::{Holder, SESSION_LIFETIME};
 use super::who::of_token;

@@ -14,7 +14,7 @@
 //! | `hosts` | the names of the server and the origins of its pages |
 //! | `guard`, `shape`, `site`, `who`, `csrf` | the checks of every request, in their order |
 //! | `refusal` | why a request goes no further |
-//! | `asked` | problems as pages, and who reads a page |
+//! | `page_request` | problems as pages, and who reads a page |
 //! | `foreign` | refusals of the library, as problems |
 //! | `login` | a code or a token for a session, and back |
 //! | `admission` | whether the caller of an answer that lasts is still admitted |
@@ -26,8 +26,6 @@
 
 #[cfg(feature = "http")]
 mod admission;
-#[cfg(feature = "http")]
-mod asked;
 #[cfg(feature = "http")]
 mod attempted;
 #[cfg(feature = "http")]
@@ -54,6 +52,8 @@ mod identity;
 mod listen;
 #[cfg(feature = "http")]
 mod login;
+#[cfg(feature = "http")]
+mod page_request;
 #[cfg(feature = "http")]
 mod refusal;
 #[cfg(feature = "http")]

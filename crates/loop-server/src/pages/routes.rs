@@ -14,6 +14,7 @@ mod pending;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Extension;
 use axum::Router;
@@ -25,6 +26,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use futures::{StreamExt as _, stream};
 use loop_core::EventKind;
+use loop_core::run::Started;
 use loop_core::types::RunId;
 use loop_inspect::diff::RunDiff;
 use loop_runtime::journal::{Journal as _, JournalError, Recorded, StoredJournal};
@@ -125,6 +127,20 @@ fn no_store(status: StatusCode, body: impl IntoResponse) -> Response {
     (status, [(header::CACHE_CONTROL, "no-store")], body).into_response()
 }
 
+/// Leads a browser to another page.
+fn see(to: &str) -> Result<Response, HttpProblem> {
+    let to = HeaderValue::from_str(to).map_err(|_| failed())?;
+    Ok((StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response())
+}
+
+/// What a recorded run began with. `None`: it has no entry.
+fn started_of(recorded: &Recorded) -> Option<&Started> {
+    match recorded.entries.first().map(|first| &first.event.kind) {
+        Some(EventKind::Started(started)) => Some(started),
+        _ => None,
+    }
+}
+
 fn unknown() -> HttpProblem {
     let detail = "there is no such run; / lists the runs";
     HttpProblem::new(StatusCode::NOT_FOUND, "unknown-run", "Unknown run", detail)
@@ -157,11 +173,19 @@ impl Pages {
         if caller.may(role, &recorded.spec.domain) { Ok((id, recorded)) } else { Err(unknown()) }
     }
 
+    /// Waits a moment until a run that was submitted has its first entry. Whether it has.
+    async fn has_begun(&self, run: &RunId) -> Result<bool, HttpProblem> {
+        for _ in 0..BEGIN_TRIES {
+            if self.source.journal.line(run).await.map_err(|_| failed())?.is_some() {
+                return Ok(true);
+            }
+            tokio::time::sleep(BEGIN_PAUSE).await;
+        }
+        Ok(false)
+    }
+
     fn prompts(&self, id: &RunId, recorded: &Recorded) -> Option<Arc<Prompts>> {
-        let wanted = recorded.entries.iter().find_map(|entry| match &entry.event.kind {
-            EventKind::Started(started) => Some(started.prompts),
-            _ => None,
-        })?;
+        let wanted = started_of(recorded)?.prompts;
         let builtin = Arc::new(Prompts::builtin());
         if builtin.hash() == wanted {
             return Some(builtin);
@@ -218,10 +242,7 @@ impl Pages {
         let live = self.source.engine.as_ref().and_then(|engine| engine.live(&id));
         let now = live.filter(|live| live.phase() == RunPhase::Running).map(|_| unix_ms());
         let mut acts = self.acts((caller, identity), (&id, &recorded), at).await;
-        let title = recorded.entries.iter().find_map(|entry| match &entry.event.kind {
-            EventKind::Started(started) => Some(title_of(&started.item)),
-            _ => None,
-        });
+        let title = started_of(&recorded).map(|started| title_of(&started.item));
         let label = self.label_part(caller, identity, (&id, &recorded)).await?;
         let domain = &recorded.spec.domain;
         let served = self.source.engine.as_ref().and_then(|engine| engine.domain(domain));
@@ -341,6 +362,10 @@ impl Pages {
         }
     }
 }
+
+/// How often it is looked whether a run has begun, and the pause between two looks.
+const BEGIN_TRIES: usize = 20;
+const BEGIN_PAUSE: Duration = Duration::from_millis(25);
 
 /// How many runs are offered for a comparison.
 const MAX_OTHERS: usize = 20;

@@ -3,13 +3,13 @@
 #[cfg(feature = "http")]
 mod act;
 #[cfg(feature = "http")]
-mod acts;
-#[cfg(feature = "http")]
 mod begin;
 mod claims;
 mod hostile;
 #[cfg(feature = "http")]
 mod known;
+#[cfg(feature = "http")]
+mod labels;
 mod lists;
 #[cfg(feature = "http")]
 mod moments;

@@ -4,15 +4,14 @@ use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{Html, IntoResponse, Response};
-use loop_core::EventKind;
-use loop_core::run::{Started, StopMode};
+use axum::response::{Html, Response};
+use loop_core::run::StopMode;
 use loop_core::types::{Digest, RunId};
 use loop_runtime::Runner;
 use loop_runtime::journal::audit::AuditAction;
 use loop_runtime::journal::{Recorded, replay};
 
-use super::{Pages, failed, made, no_store, unknown};
+use super::{Pages, failed, made, no_store, see, started_of, unknown};
 use crate::api::access::{Access, Checked, Of, may_steer, run_for};
 use crate::api::look::{markdown, outcome_of};
 use crate::api::refuse::problem;
@@ -98,12 +97,6 @@ fn order(act: &str, form: &str) -> Result<(AuditAction, Order), HttpProblem> {
     })
 }
 
-/// Leads a browser to another page.
-pub(super) fn see(to: &str) -> Result<Response, HttpProblem> {
-    let to = HeaderValue::from_str(to).map_err(|_| failed())?;
-    Ok((StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response())
-}
-
 /// What was done before a page is shown, by its name in the address.
 pub(super) fn notice_of(did: &str) -> Option<Notice> {
     let text = match did {
@@ -187,12 +180,7 @@ impl Pages {
         let key = format!("form {}", Digest::of("form", format!("{act} {id} {form}").as_bytes()));
         let (at, checked) = ((engine, &self.source.audit), Checked(Some(identity.clone())));
         let begun = begin_from(at, (caller, checked), from, settings.collect(), Ok(Some(key))).await?;
-        for _ in 0..BEGIN_TRIES {
-            match self.source.journal.line(&begun.run).await {
-                Ok(None) => tokio::time::sleep(BEGIN_PAUSE).await,
-                _ => break,
-            }
-        }
+        self.has_begun(&begun.run).await?;
         Ok(begun.run)
     }
 
@@ -289,13 +277,6 @@ fn csrf_of(caller: &Caller, identity: Option<&Identity>, view: &RunView) -> Stri
     csrf.filter(|_| may_steer(caller, &view.domain, is_own)).unwrap_or_default().to_owned()
 }
 
-fn started_of(recorded: &Recorded) -> Option<&Started> {
-    match recorded.entries.first().map(|first| &first.event.kind) {
-        Some(EventKind::Started(started)) => Some(started),
-        _ => None,
-    }
-}
-
 fn only_read() -> HttpProblem {
     let detail = "these pages are for reading; use the commands, or `loopgate serve`";
     HttpProblem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
@@ -306,8 +287,5 @@ pub(super) fn not_a_form() -> HttpProblem {
     HttpProblem::new(StatusCode::BAD_REQUEST, "body", "Body not understood", detail)
 }
 
-/// For how long a new run is waited for, before its place in the queue is shown.
-const BEGIN_TRIES: usize = 20;
-const BEGIN_PAUSE: std::time::Duration = std::time::Duration::from_millis(25);
 /// After how many seconds the page of a run that waits in the queue is loaded again.
 const QUEUE_SECONDS: u64 = 2;

@@ -1,23 +1,23 @@
 //! The form that begins a run, and what it sends.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Extension;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use loop_core::WorkItem;
 use loop_core::types::RunId;
-use loop_core::{EventKind, WorkItem};
 use loop_inspect::Plan;
-use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
+use loop_runtime::journal::audit::AuditResult;
 use serde::Deserialize;
 
-use super::{Pages, failed, made, shown};
+use super::{Pages, failed, made, see, shown, started_of};
+use crate::api::access::{Checked, Of};
 use crate::api::{max_body, problem};
 use crate::caller::{Caller, Role};
-use crate::doors::{Audit, Identity, Secret, boundary, parts, short};
+use crate::doors::{Audit, Identity, Secret, boundary, parts};
 use crate::engine::{Engine, EngineError, NewRun, ServedDomain, Submitted};
 use crate::pages::begin::{self, BeginPage, CostBound};
 use crate::pages::{Notice, encoded};
@@ -81,9 +81,8 @@ pub(super) async fn begun(
 ) -> Result<Response, HttpProblem> {
     let sent = sent(&pages, &caller, &identity, &headers, body).await;
     if let Err(problem) = &sent {
-        let detail = Some(short(&problem.detail));
-        let entry = identity.entry(AuditAction::Submit, AuditResult::Refused);
-        note(&pages.source.audit, &identity, AuditEntry { detail, ..entry }).await;
+        let refused = (AuditResult::Refused, Some(&*problem.detail));
+        Checked(Some(identity)).record(&pages.source.audit, Of::submission(None), refused).await;
     }
     sent
 }
@@ -162,23 +161,12 @@ async fn submitted(
         // What can be sent again later is not a refusal, and there may be much of it.
         Err(EngineError::Full { .. } | EngineError::Draining | EngineError::Journal(_)) => return submitted,
         Ok(Submitted { run, is_new }) => {
-            (if *is_new { AuditResult::Done } else { AuditResult::Again }, Some(run.clone()), None)
+            (if *is_new { AuditResult::Done } else { AuditResult::Again }, Some(run), None)
         }
-        Err(error) => (AuditResult::Refused, None, Some(short(&error.to_string()))),
+        Err(error) => (AuditResult::Refused, None, Some(error.to_string())),
     };
-    let entry = AuditEntry { run, detail, ..identity.entry(AuditAction::Submit, result) };
-    note(&audit, &identity, entry).await;
+    Checked(Some(identity)).record(&audit, Of::submission(run), (result, detail.as_deref())).await;
     submitted
-}
-
-/// Records what is done already, or refused: an entry that cannot be written is reported to the operator.
-async fn note(audit: &Audit, identity: &Identity, entry: AuditEntry) {
-    if let Err(error) = audit.note(entry).await {
-        crate::log::note(format!(
-            "an entry of the audit log is lost: submit of {}: {error}",
-            identity.account()
-        ));
-    }
 }
 
 /// Leads to the page of the run as soon as there is one, and else back to the form, which names the run.
@@ -189,22 +177,11 @@ async fn sent_to(
     run: &RunId,
 ) -> Result<Response, HttpProblem> {
     let mut to = format!("/new?domain={}&begun={}", encoded(served.name()), encoded(run.as_str()));
-    if caller.may(Role::Read, served.name()) {
-        for _ in 0..BEGIN_TRIES {
-            if pages.source.journal.line(run).await.map_err(|_| failed())?.is_some() {
-                to = format!("/runs/{}", encoded(run.as_str()));
-                break;
-            }
-            tokio::time::sleep(BEGIN_PAUSE).await;
-        }
+    if caller.may(Role::Read, served.name()) && pages.has_begun(run).await? {
+        to = format!("/runs/{}", encoded(run.as_str()));
     }
-    let to = HeaderValue::from_str(&to).map_err(|_| failed())?;
-    Ok((StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response())
+    see(&to)
 }
-
-/// How often it is looked whether a run has begun, and the pause between two looks.
-const BEGIN_TRIES: usize = 20;
-const BEGIN_PAUSE: Duration = Duration::from_millis(25);
 
 impl Pages {
     /// The engine, for a caller who may begin runs.
@@ -229,11 +206,8 @@ impl Pages {
     /// The domain of a recorded run, and its item.
     async fn recorded(&self, caller: &Caller, run: &str) -> Result<(Arc<str>, WorkItem), HttpProblem> {
         let (_, recorded) = self.read(caller, run, Role::Read).await?;
-        let item = recorded.entries.iter().find_map(|entry| match &entry.event.kind {
-            EventKind::Started(started) => Some(started.item.clone()),
-            _ => None,
-        });
-        Ok((Arc::clone(&recorded.spec.domain), item.ok_or_else(failed)?))
+        let started = started_of(&recorded).ok_or_else(failed)?;
+        Ok((Arc::clone(&recorded.spec.domain), started.item.clone()))
     }
 
     /// What a run of a domain may cost this caller at most.

@@ -11,9 +11,9 @@ use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
 use loop_runtime::journal::{Recorded, replay};
 use serde::Deserialize;
 
-use super::act::{not_a_form, notice_of, see};
+use super::act::{not_a_form, notice_of};
 use super::known::waiting;
-use super::{Pages, failed, made, shown};
+use super::{Pages, failed, made, see, shown};
 use crate::caller::{Caller, Role};
 use crate::doors::{Audit, Identity, field, short};
 use crate::engine::{Engine, EngineError, PersonDecision};

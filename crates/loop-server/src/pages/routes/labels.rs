@@ -3,18 +3,19 @@
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{StatusCode, header};
+use axum::response::Response;
 use loop_core::types::RunId;
 use loop_eval::case::case_of_run;
-use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
+use loop_runtime::journal::audit::AuditAction;
 use loop_runtime::journal::label::{Label, RunLabel};
 use loop_runtime::journal::{Journal as _, Recorded};
 
-use super::{Pages, failed, made};
+use super::{Pages, failed, made, see};
+use crate::api::access::{Checked, Of};
+use crate::api::problem;
 use crate::caller::{Caller, Role};
-use crate::doors::{Identity, field, short};
-use crate::engine::EngineError;
+use crate::doors::{Identity, field};
 use crate::pages::{LabelPart, encoded};
 use crate::problem::HttpProblem;
 
@@ -72,35 +73,12 @@ pub(super) async fn set(
     let label = label.map_err(|detail| {
         HttpProblem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", "Invalid request", detail)
     })?;
-    let words = label.as_ref().map(|label| short(&label.in_words()));
-    let action = if label.is_some() { AuditAction::Label } else { AuditAction::Unlabel };
-    let entry = AuditEntry { run: Some(id.clone()), ..identity.entry(action, AuditResult::Done) };
-    let (run, audit) = (id.clone(), pages.source.audit.clone());
-    // In a task of its own, so that it is recorded also where the browser closes the connection meanwhile.
-    let task = tokio::spawn(async move {
-        let set = engine.label(&run, label).await;
-        let entry = match &set {
-            Ok(()) => AuditEntry { detail: words, ..entry },
-            Err(error) => {
-                AuditEntry { result: AuditResult::Refused, detail: Some(short(&error.to_string())), ..entry }
-            }
-        };
-        if let Err(error) = audit.note(entry).await {
-            crate::log::note(format!("an entry of the audit log is lost: a label of run {run}: {error}"));
-        }
-        set
-    });
-    match task.await.map_err(|_| failed())? {
-        Ok(()) => {
-            let to = format!("/runs/{}#label", encoded(id.as_str()));
-            let to = HeaderValue::from_str(&to).map_err(|_| failed())?;
-            Ok((StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response())
-        }
-        Err(EngineError::State(detail)) => {
-            Err(HttpProblem::new(StatusCode::CONFLICT, "state", "Not in this state", detail))
-        }
-        Err(_) => Err(failed()),
-    }
+    let words = label.as_ref().map(RunLabel::in_words);
+    let of = Of::run(if label.is_some() { AuditAction::Label } else { AuditAction::Unlabel }, id.as_str());
+    let to = format!("/runs/{}#label", encoded(id.as_str()));
+    let labelling = async move { engine.label(&id, label).await.map_err(problem) };
+    Checked(Some(identity)).done_saying(&pages.source.audit, of, words, labelling).await?;
+    see(&to)
 }
 
 /// `GET /runs/{run}/case`: what `loopgate eval record` writes, for those who may submit such work. The server writes nothing

@@ -2,13 +2,13 @@
 
 use axum::Extension;
 use axum::extract::{Path, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use loop_core::types::Approver;
 use loop_runtime::journal::replay;
 use loop_runtime::people::PersonRequest;
 
-use super::{Pages, failed, made};
+use super::{Pages, failed, made, see};
 use crate::caller::Caller;
 use crate::clock::unix_ms;
 use crate::doors::Identity;
@@ -54,9 +54,7 @@ pub(super) async fn open(
             "you have approved this already, and another person has to; see what waits now",
         ));
     }
-    let to = format!("/runs/{}/approve#{}", encoded(run.as_str()), anchor(requested.key));
-    let to = HeaderValue::from_str(&to).map_err(|_| failed())?;
-    Ok((StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response())
+    see(&format!("/runs/{}/approve#{}", encoded(run.as_str()), anchor(requested.key)))
 }
 
 fn foreign() -> HttpProblem {

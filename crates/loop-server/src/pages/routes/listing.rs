@@ -36,6 +36,7 @@ pub(super) async fn list(
     let found = pages.found(&query.filter.words).await?;
     let kept = pages.kept().await?;
     let ListQuery { filter, before } = query;
+    let read = Arc::clone(&kept);
     let page = made(move || {
         let sees = |domain: &str| caller.may(Role::Read, domain);
         RunsPage::kept(&kept, &sees, filter, before.as_deref(), found)
@@ -56,6 +57,7 @@ pub(super) async fn list(
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         response.headers_mut().insert(header::ETAG, tag);
     }
+    response.extensions_mut().insert(read);
     Ok(response)
 }
 

@@ -48,7 +48,9 @@ pub(super) async fn list(
         let may = |domain: &str| may_decide && caller.may(Role::Approve, domain);
         pending(rows, left_out, unix_ms(), &may)
     });
-    Ok(shown(StatusCode::OK, html.await?))
+    let mut response = shown(StatusCode::OK, html.await?);
+    response.extensions_mut().insert(kept);
+    Ok(response)
 }
 
 /// The runs that wait and that the caller may read or decide in.
@@ -89,10 +91,14 @@ pub(super) async fn counted(State(pages): State<Pages>, request: Request, next: 
     let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     let is_page = kind.is_some_and(|kind| kind.starts_with(b"text/html"));
     // A problem may become a page.
-    if let Some(caller) = caller
-        && (is_page || response.extensions().get::<HttpProblem>().is_some())
-        && let Ok(kept) = pages.kept().await
-    {
+    let is_shown = is_page || response.extensions().get::<HttpProblem>().is_some();
+    let Some(caller) = caller.filter(|_| is_shown) else { return response };
+    // A route that has read the runs gives them on.
+    let kept = match response.extensions_mut().remove::<Arc<KeptRuns>>() {
+        Some(kept) => Some(kept),
+        None => pages.kept().await.ok(),
+    };
+    if let Some(kept) = kept {
         response.extensions_mut().insert(Waiting(seen(&kept, &caller).count()));
     }
     response

@@ -14,7 +14,7 @@ use crate::pages::shell::{READER, Waiting, reader, trouble};
 use crate::problem::HttpProblem;
 
 /// What an answer depends on besides the route.
-pub(super) struct Asked {
+pub(super) struct PageRequest {
     /// Whether a browser asks for a page. The API answers a browser as it answers a program.
     pub(super) wants_page: bool,
     path: Arc<str>,
@@ -24,7 +24,7 @@ pub(super) struct Asked {
     pub(super) is_linked: bool,
 }
 
-impl Asked {
+impl PageRequest {
     pub(super) fn of(request: &Request) -> Self {
         let (uri, accepts) = (request.uri(), request.headers().get(header::ACCEPT));
         let accepts = accepts.and_then(|accept| accept.to_str().ok());
