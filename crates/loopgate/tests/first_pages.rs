@@ -88,7 +88,7 @@ fn the_pieces_for_gateways_load() {
     const DOMAIN: &str = "version = 1\nname = \"d\"\ngoal = \"Answer.\"\n\n[[section]]\nid = \"a\"\nheading = \"A\"\n\n[limits]\ncost_usd = 1\n\n";
     let pieces = blocks(&page("docs/how-to/models.md"), "toml");
     let pieces: Vec<String> = pieces.into_iter().filter(|piece| piece.starts_with("[models.base]")).collect();
-    assert!(pieces.len() >= 5, "{pieces:?}");
+    assert!(pieces.len() >= 3, "{pieces:?}");
     for piece in pieces {
         let shell = Shell::new();
         let domain = shell.file("d/loopgate.toml", &(DOMAIN.to_owned() + &piece));
