@@ -67,7 +67,10 @@ fn compare(rows: &[Row], named: &Places) -> Vec<String> {
         let first = named.get(&id).and_then(BTreeSet::first);
         match (&row.state, first) {
             (State::Test, None) => {
-                problems.push((id, format!("{TABLE}:{line}: {id} is `test`, but no test names it")));
+                problems.push((
+                    id,
+                    format!("{TABLE}:{line}: {id} has no reason at its end, and no test names it"),
+                ));
             }
             (State::Decision(number), Some(place)) => {
                 let text = format!(
@@ -280,8 +283,8 @@ mod tests {
 
     #[test]
     fn the_table_is_held_against_the_tests() {
-        let text = "| @0-1 | a | test |\n| @0-3 | c | doc: an aim |\n| @0-4 | d | test |\n\
-             | @0-5 | e | decision: ADR 0007 |\n| @0-6 | f | decision: ADR 0007 |\n";
+        let text = "- @0-1: a\n- @0-3: c (doc: an aim)\n- @0-4: d\n\
+             - @0-5: e (decision: ADR 0007)\n- @0-6: f (decision: ADR 0007)\n";
         let rows = table::parse(&sample(text)).unwrap();
         let mut named = Named::default();
         Source::new(PathBuf::from("t.rs"), sample("// @0-4\n// @1-9 @0-6\n")).collect(
@@ -291,7 +294,7 @@ mod tests {
         );
         let named = named.rows;
         let expected = [
-            "docs/requirements.md:1: @0-1 is `test`, but no test names it",
+            "docs/requirements.md:1: @0-1 has no reason at its end, and no test names it",
             "docs/requirements.md:5: @0-6 is decided by ADR 0007, but t.rs:2 names it: take the id out there",
             "t.rs:2: @1-9 is not in docs/requirements.md",
         ];
@@ -316,8 +319,8 @@ mod tests {
         };
         write("docs/adr/0007-a.md", &sample("@0-1 is left out, and @0-2."));
         write("examples/a/evals/b.json", &sample("{\"covers\": [\"@0-2\"]}"));
-        let text = "| @0-1 | a | decision: ADR 0007 |\n| @0-2 | b | decision: ADR 0007 |\n\
-                    | @0-3 | c | decision: ADR 0007 |\n| @0-4 | d | decision: ADR 0008 |\n";
+        let text = "- @0-1: a (decision: ADR 0007)\n- @0-2: b (decision: ADR 0007)\n\
+                    - @0-3: c (decision: ADR 0007)\n- @0-4: d (decision: ADR 0008)\n";
         let rows = table::parse(&sample(text)).unwrap();
         let problems = decided(&rows, &Places::new(), &folder).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();

@@ -77,15 +77,15 @@ pub(super) enum State {
 }
 
 impl State {
-    fn parse(text: &str) -> Option<State> {
-        if text == "test" {
-            Some(State::Test)
-        } else if let Some(number) = text.strip_prefix("decision: ADR ") {
-            Some(State::Decision(number.parse().ok().filter(|_| number.len() == 4)?))
-        } else {
-            let reason = text.strip_prefix("doc:")?;
-            (!reason.trim().is_empty()).then_some(State::Doc)
+    /// The text of a row and its state, which its end names in parentheses unless a test names the row.
+    fn split(row: &str) -> Option<(&str, State)> {
+        if let Some((text, number)) = row.split_once(" (decision: ADR ") {
+            let number = number.strip_suffix(')').filter(|number| number.len() == 4)?;
+            return Some((text, State::Decision(number.parse().ok()?)));
         }
+        let Some((text, reason)) = row.split_once(" (doc: ") else { return Some((row, State::Test)) };
+        reason.strip_suffix(')').filter(|reason| !reason.is_empty())?;
+        Some((text, State::Doc))
     }
 }
 
@@ -94,26 +94,20 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>, Vec<String>> {
     let (mut rows, mut problems, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (index, line) in text.lines().enumerate() {
         let line_number = index + 1;
-        let Some(inner) = line.strip_prefix('|') else {
-            continue;
-        };
-        let cells: Vec<&str> = inner.trim_end().trim_end_matches('|').split('|').map(str::trim).collect();
-        let problem = match cells.as_slice() {
-            ["id", "what", "state"] => continue,
-            [rule, ..] if rule.starts_with("---") => continue,
-            [id, what, state] => match (Id::parse(id), State::parse(state)) {
-                (None, _) => format!("`{id}` is no id"),
-                (_, None) => {
-                    format!("`{state}` is not a state: `test`, `decision: ADR NNNN` or `doc: reason`")
-                }
-                (Some(id), _) if !seen.insert(id) => format!("{id} stands here a second time"),
-                (Some(_), _) if what.is_empty() => "it says nothing".to_owned(),
-                (Some(id), Some(state)) => {
+        let Some(row) = line.strip_prefix("- ") else { continue };
+        let problem = match row.split_once(": ").and_then(|(id, text)| Some((id, State::split(text)?))) {
+            None => {
+                "it is not `- ID: text`, with `(decision: ADR NNNN)` or `(doc: reason)` at most".to_owned()
+            }
+            Some((id, (text, state))) => match Id::parse(id) {
+                None => format!("`{id}` is not an id"),
+                Some(id) if !seen.insert(id) => format!("{id} is here a second time"),
+                Some(_) if text.trim().is_empty() => "it says nothing".to_owned(),
+                Some(id) => {
                     rows.push(Row { id, state, line: line_number });
                     continue;
                 }
             },
-            other => format!("{} cells instead of `| id | what | state |`", other.len()),
         };
         problems.push(format!("docs/requirements.md:{line_number}: {problem}"));
     }
@@ -180,25 +174,27 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_read_row_by_row() {
-        let text = "# Title\n\n| id | what | state |\n|---|---|---|\n| @0-1 | first | test |\n| %1 | both | decision: ADR 0005 |\n";
+    fn a_list_is_read_row_by_row() {
+        let text =
+            "# Title\n\n- @0-1: first\n- %1: both (decision: ADR 0005)\n- @0-2: third (doc: an (old) aim)\n";
         let rows = parse(&sample(text)).unwrap();
         let row = |id: &str, state, line| Row { id: Id::parse(&sample(id)).unwrap(), state, line };
-        assert_eq!(rows, [row("@0-1", State::Test, 5), row("%1", State::Decision(5), 6)]);
+        let expected =
+            [row("@0-1", State::Test, 3), row("%1", State::Decision(5), 4), row("@0-2", State::Doc, 5)];
+        assert_eq!(rows, expected);
     }
 
     #[test]
     fn a_bad_row_is_named_with_its_line() {
-        let text = "| @0-1 | a | test |\n| @0-1 | a | test |\n| @0-2 | a |\n| X | a | test |\n| @0-3 | a | later |\n\
-                    | @0-4 |  | test |\n| @0-5 | a | doc: |\n| @0-6 | a | decision: ADR 9 |\n";
+        let text = "- @0-1: a\n- @0-1: a\n- @0-2\n- X: a\n- @0-4:  \n- @0-5: a (doc: )\n- @0-6: a (decision: ADR 9)\n";
+        let form = "it is not `- ID: text`, with `(decision: ADR NNNN)` or `(doc: reason)` at most";
         let expected = [
-            "2: @0-1 stands here a second time",
-            "3: 2 cells instead of `| id | what | state |`",
-            "4: `X` is no id",
-            "5: `later` is not a state: `test`, `decision: ADR NNNN` or `doc: reason`",
-            "6: it says nothing",
-            "7: `doc:` is not a state: `test`, `decision: ADR NNNN` or `doc: reason`",
-            "8: `decision: ADR 9` is not a state: `test`, `decision: ADR NNNN` or `doc: reason`",
+            "2: @0-1 is here a second time".to_owned(),
+            format!("3: {form}"),
+            "4: `X` is not an id".to_owned(),
+            "5: it says nothing".to_owned(),
+            format!("6: {form}"),
+            format!("7: {form}"),
         ];
         assert_eq!(
             parse(&sample(text)).unwrap_err(),

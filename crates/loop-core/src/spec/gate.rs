@@ -14,9 +14,8 @@ use crate::spec::second_opinion::SecondOpinion;
 use crate::types::{Locale, is_default};
 
 /// How it is decided after each pass whether to continue.
-///
-/// These are the keys of `[gate]` in a domain file, and these comments are what an editor shows for them. A setting with
-/// its default is left out of the stored text.
+// The keys of `[gate]` in a domain file: editors and the reference show these comments. A setting with its default is left
+// out of the stored text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]

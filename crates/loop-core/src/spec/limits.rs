@@ -30,8 +30,7 @@ fn is_sixty_four(calls: &u32) -> bool {
 
 /// What a run never exceeds. Each limit is independent. The first that is reached, in the gate's order, is the reason for
 /// stopping.
-///
-/// These are the keys of `[limits]` in a domain file, and these comments are what an editor shows for them.
+// The keys of `[limits]` in a domain file: editors and the reference show these comments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]

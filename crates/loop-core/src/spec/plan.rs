@@ -12,8 +12,7 @@ use serde_json::Value;
 pub const PLAN: &str = "plan";
 
 /// An intended effect. A call that fits it is not asked for taint; every other rule of policy holds for it as for any call.
-///
-/// These are the keys of `[[plan]]` in a domain file, and these comments are what an editor shows for them.
+// The keys of `[[plan]]` in a domain file: editors and the reference show these comments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
