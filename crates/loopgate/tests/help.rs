@@ -68,7 +68,7 @@ const COMMANDS: &[&str] = &[
 
 const HEAD: &str = "# The command\n\n\
     This page lists every command of `loopgate` with its options, for operators.\n\
-    It is made from the help texts, and a test compares it with them.\n\
+    It is made from the help texts without `-h, --help`, which each command has, and a test compares it with them.\n\
     The exit codes of `run` are at the end of the first text.\n";
 
 #[test]
@@ -194,7 +194,26 @@ fn options_of_many_commands_stand_before_a_command_or_after_it_and_are_refused_w
 
 fn section(page: &mut String, command: &str) {
     let title = format!("loopgate {command}");
-    write!(page, "\n## `{}`\n\n```text\n{}\n```\n", title.trim_end(), help(command).trim_end()).unwrap();
+    write!(page, "\n## `{}`\n\n```text\n{}\n```\n", title.trim_end(), without_help(&help(command))).unwrap();
+}
+
+/// The help without the option that prints it, which each command has.
+fn without_help(help: &str) -> String {
+    let mut lines: Vec<&str> = Vec::new();
+    let mut is_of_it = false;
+    for line in help.trim_end().lines() {
+        let is_option = line.trim_start().starts_with("-h, --help");
+        is_of_it = is_option || is_of_it && line.trim_start().starts_with("Print help");
+        if is_of_it {
+            continue;
+        }
+        let is_gap = line.is_empty() && lines.last().is_some_and(|last| last.is_empty());
+        if !is_gap {
+            lines.push(line);
+        }
+    }
+    let text = lines.join("\n").replace("\nOptions:\n\n", "\n");
+    text.trim_end().trim_end_matches("Options:").trim_end().to_owned()
 }
 
 fn help(command: &str) -> String {
