@@ -608,17 +608,22 @@ fn page(rows: &[(&'static str, &'static str, String)], legal: usize) -> String {
          --all-features --test it attacks::`.\n\n\
          {attacks} requests are attacks or broken. None of them changes anything, uses a code up or shows a path, a token or a \
          stack. {legal} requests are legal and are marked with \"legal\".\n\
-         The second column has the status and the kind of the problem document.\n"
+         Each line begins with the status and the kind of the problem document.\n"
     );
-    let mut last = "";
-    for (group, what, got) in rows {
-        if *group != last {
-            let _ = write!(page, "\n## {group}\n\n| request | got |\n|---|---|\n");
-            last = group;
+    for group in rows.chunk_by(|one, next| one.0 == next.0) {
+        let _ = write!(page, "\n## {}\n\n", group[0].0);
+        let mut answers: Vec<(String, Vec<&str>)> = Vec::new();
+        for (_, what, got) in group {
+            let is_legal = got.starts_with('2') || got.starts_with('3');
+            let answer = if is_legal { format!("{got} (legal)") } else { got.clone() };
+            match answers.iter_mut().find(|(other, _)| *other == answer) {
+                Some((_, requests)) => requests.push(what),
+                None => answers.push((answer, vec![what])),
+            }
         }
-        let is_legal = got.starts_with('2') || got.starts_with('3');
-        let mark = if is_legal { " (legal)" } else { "" };
-        let _ = writeln!(page, "| {what}{mark} | {got} |");
+        for (answer, requests) in answers {
+            let _ = writeln!(page, "- **{answer}**: {}.", requests.join("; "));
+        }
     }
     page
 }
