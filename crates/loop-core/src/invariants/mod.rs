@@ -28,8 +28,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A run that continues another one's work, such as a fork, begins with a state whose way is not known here. Of its
-//! invariants those that need the way, `of_whole`, are not checked.
+//! A run that continues another one's work, such as a fork, begins with a state whose history the checker has not seen.
+//! Invariants that need the whole history (`of_whole`) are not checked for such a run.
 //!
 //! A step costs time in proportion to the actions and results of the run, because each invariant reads the whole state.
 

@@ -261,7 +261,7 @@ pub struct Provenance {
     pub engine: Arc<str>,
 }
 
-/// The call by which a run began another one, and what flows down to that.
+/// The call by which a run began another one, and what the called run receives from its caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CalledBy {
     /// The run that called.
@@ -272,9 +272,9 @@ pub struct CalledBy {
     pub key: CommandKey,
     /// The caller's taint at the call. The run begins with it.
     pub taint: Taint,
-    /// The work item that gives authority in place of the run's own, which a model wrote: that of the root.
+    /// The root's work item. It gives authority in place of the run's own item, which a model wrote.
     pub item: WorkItem,
-    /// What people wrote besides it, as far as the caller had it: it gives authority as well.
+    /// What people wrote in addition to that item, as far as the caller knew it. It gives authority as well.
     pub user_texts: Vec<Arc<str>>,
 }
 
@@ -318,7 +318,7 @@ pub struct Overridden {
     pub value: Arc<str>,
 }
 
-/// The messages before a run, which answers the last of them. The core reads only the fields here.
+/// The messages that a run continues. It answers the last of them. The core reads only the fields here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct History {
     /// How many messages there are, each tool result counted as one.
@@ -361,8 +361,8 @@ pub enum Refusal {
     Context,
     /// A cost limit is set, and the price of the model is not known.
     UnknownPrice,
-    /// The budget that the run shares with other runs does not cover it. Announced for a call that the run itself would
-    /// grant, it lowers what the run may use of the shared budget from now on.
+    /// The budget that the run shares with other runs does not cover it. If the run itself would grant the call, this
+    /// refusal lowers what the run may use of the shared budget from now on.
     SharedBudget {
         /// The amount that the shared budget leaves this run, in pico-dollars.
         left: PicoUsd,
