@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::ask::AskModel;
 use crate::results::EarlierResults;
 
-/// Milliseconds for a sub-call, unless the runtime gives another limit (S0-131).
+/// Milliseconds for a sub-call, unless the runtime gives another limit.
 pub const SUB_CALL_MS: u64 = 10_000;
 
 /// What a tool is given besides its parameters: whom and what the work concerns, and what it may use.

@@ -6,7 +6,7 @@ use loop_core::spec::{ArgSpec, ToolPolicy, ToolSpec};
 use loop_core::types::{Digest, Effect, digest};
 use serde_json::{Value, json};
 
-/// Milliseconds until a tool is cut off, unless it declares another limit (S0-94).
+/// Milliseconds until a tool is cut off, unless it declares another limit.
 pub const TIMEOUT_MS: u64 = 12_000;
 /// How often one call may be made in all, unless the tool declares another number.
 pub const ATTEMPTS: u32 = 2;

@@ -33,12 +33,13 @@ use crate::result::{ToolResult, UNKNOWN_ERROR};
 const LONGEST_MS: u64 = 365 * 24 * 3_600_000;
 
 impl Registry {
-    /// What came back from one call, with its arguments read as a run reads them (defaults, whole numbers): never a panic and never an error (S0-81, S0-86, S0-129).
+    /// What came back from one call, with its arguments read as a run reads them (defaults, whole numbers): never a
+    /// panic and never an error.
     ///
-    /// Where there are several threads the tool runs in a task of its own. When its time is up, when `context.cancel` is cancelled, or when
-    /// this future is dropped, the task is aborted and the token that the tool got is cancelled (S0-d6). The
-    /// Markdown is cut to `markdown_cap` characters (S0-123); the data is kept whole. Must be called inside a
-    /// tokio runtime with time.
+    /// Where there are several threads the tool runs in a task of its own. When its time is up, when `context.cancel`
+    /// is cancelled, or when this future is dropped, the task is aborted and the token that the tool got is cancelled.
+    /// The Markdown is cut to `markdown_cap` characters; the data is kept whole. Must be called inside a tokio runtime
+    /// with time.
     pub fn dispatch(
         &self,
         name: &str,

@@ -77,8 +77,7 @@ impl Registry {
         &self.manifest.0
     }
 
-    /// The canonical name of a tool by its name or alias, to the letter (S0-84). Parts of names mean nothing
-    /// (S0-d1, S0-d2).
+    /// The canonical name of a tool by its name or alias, to the letter. Parts of names mean nothing.
     pub fn resolve(&self, name: &str) -> Option<Arc<str>> {
         self.entry(name).map(|entry| Arc::clone(&entry.declaration.name))
     }
@@ -169,8 +168,7 @@ impl RegistryBuilder {
 
     /// The builder with a tool from a closure over raw parameters.
     ///
-    /// The closure hands back a [`ToolResult`], or a `Result` of one: its error becomes a
-    /// failure with its message (S0-71).
+    /// The closure hands back a [`ToolResult`], or a `Result` of one: its error becomes a failure with its message.
     #[must_use]
     pub fn tool_fn<F, Fut>(self, declaration: ToolDeclaration, call: F) -> Self
     where

@@ -1,4 +1,4 @@
-//! Smart tools: much is fetched, little is handed on, and a model may choose which (S0-39, S0-60).
+//! Smart tools: much is fetched, little is handed on, and a model may choose which.
 //!
 //! ```text
 //! fetch ─▶ candidates ─▶ enough of them, and a sub-call granted? ─ yes ─▶ ask ─▶ names some? ─ yes ─▶ those
@@ -26,7 +26,7 @@ use crate::tool::Tool;
 
 pub use crate::smart_rows::{RowFilter, SmartRows};
 
-/// The fewest candidates about which a model is asked (S0-72).
+/// The fewest candidates about which a model is asked.
 pub const AI_FILTER_THRESHOLD: usize = 5;
 
 /// The most time of its own that a tool keeps back from a sub-call, so that there is time for the code's
@@ -77,7 +77,7 @@ pub trait Source: Send + Sync + 'static {
         bodies.join("\n\n")
     }
 
-    /// The positions of the candidates to keep, best first, when no model chooses (S0-76).
+    /// The positions of the candidates to keep, best first, when no model chooses.
     ///
     /// Unless a source knows better: the three whose line holds most words of the parameter `target`, in the
     /// order in which they were fetched where that is equal.
@@ -89,7 +89,7 @@ pub trait Source: Send + Sync + 'static {
 /// A tool that fetches many candidates and returns a few.
 ///
 /// A model is asked only when a sub-call was granted and there are enough candidates. Whatever it does, the code's
-/// ranking is ready (S0-76, S0-128).
+/// ranking is ready.
 pub struct Smart<S> {
     source: S,
     declaration: ToolDeclaration,

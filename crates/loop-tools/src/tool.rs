@@ -16,7 +16,7 @@ use crate::context::{Credentials, ToolContext};
 use crate::declaration::ToolDeclaration;
 use crate::result::{IntoToolResult, ToolResult};
 
-/// One kind of data from one source, or one kind of action (S0-37, S0-58).
+/// One kind of data from one source, or one kind of action.
 #[async_trait]
 pub trait Tool: Any + Send + Sync {
     /// What the tool says about itself; read once, at registration.

@@ -10,8 +10,8 @@ use crate::drive::parts::Parts;
 use crate::drive::runner::Runner;
 use loop_journal::{Durability, Entry, JournalError, RunWriter};
 
-/// The journal of a run that an engine drives. What the engine keeps is the truth while the run is in flight, and the journal
-/// follows: entries that it has are compared, and others appended.
+/// The journal of a run that an engine drives. While the run is in flight, the engine's record is authoritative and the
+/// journal follows it: entries that the journal has already are compared, and others are appended.
 pub struct Projection {
     parts: Arc<Parts>,
     /// The entries that the journal had.

@@ -229,7 +229,7 @@ impl Events {
         (Feed::new(None, sender, Arc::clone(&load)), Self { receiver, load, held: None })
     }
 
-    /// The next event; `None` when the run is over and everything was heard.
+    /// The next event. `None` when the run is over and every event was received.
     pub async fn recv(&mut self) -> Option<RunEvent> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }

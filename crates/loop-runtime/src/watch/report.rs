@@ -231,7 +231,7 @@ pub struct LackReport {
 }
 
 impl CheckReport {
-    /// Of what is recorded.
+    /// The report of a recorded check.
     pub fn new(record: &CheckRecord) -> Self {
         let (lacks, by, message) = match &record.result {
             CheckResult::Passed => (Vec::new(), "", ""),
@@ -258,7 +258,7 @@ impl CheckReport {
     }
 }
 
-/// What came of a check in words: what is lacking, or how it is broken. Of one that passed, `passed`.
+/// The result of a check in words: the problems, or how a checker is broken. `passed` if it passed.
 pub fn check_in_words(result: &CheckResult) -> String {
     match result {
         CheckResult::Passed => result.name().to_owned(),
@@ -603,7 +603,7 @@ pub enum SavedReport {
 }
 
 impl TotalsReport {
-    /// Of what a run has used.
+    /// The report of these totals.
     pub fn new(totals: &Totals) -> Self {
         let usage = &totals.usage;
         Self {

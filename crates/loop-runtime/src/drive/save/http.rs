@@ -46,7 +46,7 @@ impl HttpTarget {
         Ok(Self { url: parsed, headers: HeaderMap::new(), secrets: Secrets::default() })
     }
 
-    /// The same with a header more; its value is held to be secret.
+    /// The same with one more header. Its value counts as a secret.
     ///
     /// # Errors
     /// Name or value cannot be in a header, or the header is one that saving sets itself.
