@@ -64,7 +64,7 @@
 //! break a run, because it has a thread of its own and a bounded queue. When it falls behind, it misses pieces of replies
 //! first, and receives the number of what it missed ([`RunEvent::Lost`](observe::RunEvent::Lost)). A panic in it is
 //! counted ([`Observed`](observe::Observed)).
-
+//!
 //! # The modules
 //!
 //! | module | what you find there |

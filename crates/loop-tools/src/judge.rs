@@ -1,4 +1,4 @@
-//! From a tool's result to an observation: what it is worth, and what a model gets to read of it.
+//! From a tool's result to an observation: its status, and what a model reads of it.
 
 use std::sync::Arc;
 
@@ -128,7 +128,7 @@ fn failure(tool: &ToolDeclaration, result: ToolResult, reading: Reading<'_>) -> 
     Observation { retry_after_ms: retry_after_ms.filter(|_| status == Status::Pending), ..observation }
 }
 
-/// Null, `[]` or an empty text: what S0's template takes for no data.
+/// Null, `[]` or an empty text: what the template counts as no data.
 fn is_nothing(data: &Value) -> bool {
     match data {
         Value::Null => true,

@@ -1,4 +1,4 @@
-//! What a source of the kind is, as the operator describes it.
+//! The settings of a PostgreSQL source.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -173,7 +173,7 @@ impl Postgres {
         Ok(Self { pool: Arc::new(Pool::new(name, settings, encryption, place)), warnings })
     }
 
-    /// What is valid and should be known, a line each: a connection without encryption.
+    /// Warnings for the operator, one line each: a connection without encryption.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
