@@ -5,8 +5,8 @@
 //!
 //! # What it is not
 //!
-//! It makes no decisions and drives no runs. It is not a log for people, who read reports and traces instead. Nothing in
-//! it is changed later: a fork is a new run, and a pruned run is deleted as a whole.
+//! It makes no decisions and drives no runs. It is not a log of texts for people: reports and traces are made from it. No
+//! entry is ever changed: a fork is a new run, and a pruned run is deleted as a whole.
 //!
 //! # A run
 //!

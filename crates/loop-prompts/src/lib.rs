@@ -1,9 +1,9 @@
 //! Renders the prompts of a loop: from a [`Run`](loop_core::Run) to the bytes that a model reads.
 //!
-//! It has all wording that a model reads: templates (tool selection, analysis, refinement, final pass, repair, smart-tool
-//! filter), the fixed parts that they arrange (evidence, executed tools, tool lines, section list, contract), and the
-//! results of tool calls. In the append layout the system prompt is byte-identical for every run of a domain, and each
-//! pass's prompt is a byte prefix of the next one's on the same tier, so that providers' prompt caches hit.
+//! It has the templates (tool selection, analysis, refinement, final pass, repair, smart-tool filter), the fixed parts that
+//! they arrange (evidence, executed tools, tool lines, section list, contract), and the text of each tool result. In the
+//! append layout the system prompt is byte-identical for every run of a domain, and each pass's prompt is a byte prefix of
+//! the next one's on the same tier, so that providers' prompt caches hit.
 //!
 //! # What it is not
 //!

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 use std::string::FromUtf8Error;
 
-/// How many bytes a file of settings, or of work, may have where nothing else is said: 256 MiB.
+/// The default maximum size of a file of settings or of work, in bytes: 256 MiB.
 pub const MAX_BYTES: u64 = 256 << 20;
 
 /// Opens a regular file for reading, also through a link. A folder is opened as the system opens it.

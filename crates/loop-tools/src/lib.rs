@@ -8,7 +8,7 @@
 //! # What it is not
 //!
 //! It decides nothing: the core decides which calls may run. It retries nothing, and knows no provider and no wording of
-//! prompts. Without the features below it opens no connection and no file.
+//! prompts. Without the features of `connectors` it opens no connection.
 //!
 //! # A tool
 //!

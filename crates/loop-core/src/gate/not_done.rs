@@ -1,4 +1,4 @@
-//! The effects that were asked for and did not happen.
+//! Owed effects that did not happen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,10 +24,10 @@ pub struct NotDone {
     pub tool: Arc<str>,
     /// Why it did not happen.
     pub why: WhyNotDone,
-    /// Whether the run has a plan, and the denied call fits no slot of it: it is not what the user asked for.
+    /// Whether the run has a plan, and the denied call fits no slot of it, so that the user did not request it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unplanned: bool,
-    /// The last results of untrusted tools that the model had read before it asked for the effect, at most five. Empty:
+    /// The last results of untrusted tools that the model had read before it requested the effect, at most five. Empty:
     /// it had read none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<EvidenceId>,

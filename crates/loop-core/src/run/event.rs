@@ -135,7 +135,8 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         binding: Option<Digest>,
     },
-    /// A person whom the driver knows approved an action. It runs once as many people have as `gate.approvals` demands.
+    /// A person whom the driver knows approved an action. The action runs once `gate.approvals` people have approved
+    /// it.
     ApprovedBy {
         /// The action's key.
         key: CommandKey,
@@ -203,7 +204,7 @@ impl EventKind {
     }
 }
 
-/// The data of the first event: the run's input, and the digests of what it was run with.
+/// The data of the first event: the run's input, and the digests of its spec, prompts and tools.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Started {
     /// The run's id.

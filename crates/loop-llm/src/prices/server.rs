@@ -13,7 +13,7 @@ use crate::http::is_loopback;
 /// Why a server charges a price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChargedBy {
-    /// Rows of one's own, or the provider's own server with the provider's list.
+    /// The user's own rows, or the provider's own server with the provider's list.
     List,
     /// A gateway passes on a model of another list, whose price is taken; what the gateway adds is not known.
     Gateway,

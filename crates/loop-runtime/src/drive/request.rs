@@ -41,7 +41,7 @@ pub struct RunRequest {
 /// What a request with a key led to.
 #[derive(Debug)]
 pub enum Attached {
-    /// A new run, which continues by itself.
+    /// A new run, which continues on a task of its own.
     Began(Handle),
     /// The run of an earlier request, which had no driver. It is resumed here, and continues by itself.
     Resumed(Handle),
@@ -63,7 +63,7 @@ pub struct EndedRun {
     pub started: Started,
     /// Its outcome.
     pub outcome: Outcome,
-    /// Why the journal does not vouch for it. `None`: it does.
+    /// Why the journal cannot verify it. `None`: it is verified.
     pub unverified: Option<Arc<str>>,
 }
 
@@ -144,8 +144,8 @@ impl Runner {
         self.continued(From::Fork { run: run.clone(), entry })
     }
 
-    /// A request for a retry: a new run with the work item of `run`, which has ended, that knows its evidence. Totals,
-    /// time and document begin anew. A write that succeeded is a repeat, and one that is in doubt stays in doubt.
+    /// A request for a retry: a new run with the work item and the evidence of `run`, which has ended. Totals, time and
+    /// document begin from zero. A write that succeeded counts as a repeat, and one that is in doubt stays in doubt.
     pub fn retry(&self, run: &RunId) -> RunRequest {
         self.continued(From::Retry { run: run.clone() })
     }
@@ -282,7 +282,7 @@ impl RunRequest {
         }
     }
 
-    /// Starts a run that continues by itself, and gives a handle to it.
+    /// Starts a run that continues by itself, and returns a handle to it.
     ///
     /// ```
     /// # use std::sync::Arc;

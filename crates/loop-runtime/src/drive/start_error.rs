@@ -28,7 +28,7 @@ pub enum StartError {
         /// The run that has it.
         run: RunId,
     },
-    /// The request's key belongs to a run that was imported, for which this journal does not vouch.
+    /// The request's key belongs to an imported run, which this journal did not write.
     #[error(
         "run {run} of the key `{key}` was imported and is not this journal's own; use another key, or delete the run with `loopgate journal prune`"
     )]

@@ -75,7 +75,7 @@ impl Runner {
     /// continues the run from the journal.
     ///
     /// # Errors
-    /// If the item is blank, a limit of money could not be kept, or the limits do not pay for the first pass.
+    /// If the item is blank, a cost limit cannot be enforced, or the limits do not pay for the first pass.
     pub fn first_event(&self, engine: &str, id: RunId, item: WorkItem) -> Result<Event, StartError> {
         if item.is_blank() {
             return Err(StartError::Blank { kind: item.kind });

@@ -31,7 +31,7 @@ impl Projection {
     /// The run in the journal of `runner`, for writing.
     ///
     /// # Errors
-    /// If another process writes it, or the journal cannot vouch for what it has of it.
+    /// If another process writes it, or the journal cannot verify what it has of it.
     pub async fn open(runner: &Runner, run: &EngineRun) -> Result<Self, EngineRunError> {
         let (recorded, writer) = match runner.journal().resume(run.id()).await {
             Ok((recorded, writer)) => (recorded.entries, Some(writer)),

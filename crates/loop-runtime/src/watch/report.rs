@@ -98,7 +98,7 @@ pub struct Report {
     pub claim_totals: Option<ClaimTotalsReport>,
     /// Every requested action with its verdict.
     pub actions: Vec<ActionReport>,
-    /// Every settled model call, in that order: the model that was requested, and the one that served.
+    /// Every settled model call, in the order of settling: the model that was requested, and the one that served.
     pub calls: Vec<CallReport>,
     /// The program that began the run, with its version. Absent if not stated.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -764,7 +764,7 @@ impl Report {
         self
     }
 
-    /// The report with what people had to do with the run.
+    /// The report with the requests to people, their answers and their instructions.
     #[must_use]
     pub fn with_people(self, people: PeopleReport) -> Self {
         Self { people: Some(people).filter(|people| !people.is_empty()), ..self }

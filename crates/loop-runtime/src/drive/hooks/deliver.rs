@@ -11,7 +11,7 @@ use loop_journal::{Journal, JournalError, replay, unix_ms};
 use super::message::expiring_at;
 use super::{ClaimedMessage, Delivered, Hook, HookEvent, HookMessage, Hooks, QueuedMessage};
 
-/// How often a delivery may fail before it is not repeated by itself.
+/// How often a delivery may fail before it is no longer repeated automatically.
 pub const MAX_DELIVERIES: u32 = 10;
 
 /// How long after its n-th failure a message is delivered again, in seconds. The last counts for all that follow.

@@ -31,7 +31,7 @@ impl HttpTarget {
     /// A target by its URL, `https` or `http`.
     ///
     /// # Errors
-    /// It is no such URL, or there is a user or a password in it.
+    /// It is not such a URL, or it has a user or a password.
     pub fn new(url: &str) -> Result<Self, TargetError> {
         let parsed = Url::parse(url).map_err(|_| TargetError("is not a URL; write `https://HOST/PATH`"))?;
         if !matches!(parsed.scheme(), "https" | "http") || parsed.host().is_none() {

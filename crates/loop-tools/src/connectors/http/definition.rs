@@ -26,7 +26,7 @@ pub struct HttpDefinition {
     pub graphql: Option<String>,
     /// The variables of the document. `None`: every parameter, under its own name.
     pub variables: Option<Value>,
-    /// A JSON pointer to what of the answer is the result. `None`: all of it, and `/data` with GraphQL.
+    /// A JSON pointer to the part of the answer that is the result. `None`: all of it, and `/data` with GraphQL.
     pub select: Option<String>,
     /// The line that each item becomes, with JSON pointers in braces such as `{/name}`. `None`: a table.
     pub markdown: Option<String>,

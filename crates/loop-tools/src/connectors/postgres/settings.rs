@@ -42,7 +42,7 @@ pub struct PostgresSettings {
 /// Where a server is, and as whom tools log in.
 #[derive(Clone, Debug)]
 pub enum PostgresLogin {
-    /// Each part by itself.
+    /// Each part separately.
     Parts {
         /// A name, an address, or a folder that begins with `/` and holds the server's Unix socket.
         host: String,
