@@ -23,7 +23,7 @@
 //! let item = WorkItem::new("T-1", "ticket", "Disk full", "The disk has 100 GB, and 2 GB are free.");
 //! let document: Document = serde_json::from_str(r#"{"sections": [{"id": "findings", "heading": "Findings",
 //!     "heading_text": "Findings", "emoji": "", "body": "Of 100 GB on the disk, 7 GB are free [E0].",
-//!     "pass": 1, "at": 0, "evidence": ["E0"], "known": true}]}"#)?;
+//!     "pass": 1, "at": 0, "evidence": [0], "known": true}]}"#)?;
 //! let (evidence, tools, locale) = (&[], &[], Locale::En);
 //! let sources = ClaimSources { evidence, tools, item: &item, unix_ms: 0, utc_offset: 0, locale };
 //!
