@@ -7,7 +7,7 @@ use serde::de::{Deserializer, Error, Visitor};
 
 use crate::types::PicoUsd;
 
-/// The name of a newtype that a deserializer may give a number for as it is written, so that an amount of dollars is read
+/// The newtype name under which a deserializer may pass a number as it is written, so that an amount of dollars is read
 /// without rounding.
 pub const AS_WRITTEN: &str = "$as_written";
 
