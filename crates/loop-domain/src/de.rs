@@ -106,7 +106,7 @@ impl<'de> Deserializer<'de> for &'de Node {
             },
             NodeValue::Float(text) => match text.parse() {
                 Ok(real) => visitor.visit_f64(real),
-                Err(_) => Err(Fault::custom(format!("{text} is no number; correct the value"))),
+                Err(_) => Err(Fault::custom(format!("{text} is not a number; correct the value"))),
             },
             NodeValue::Boolean(flag) => visitor.visit_bool(*flag),
             NodeValue::List(elements) => visitor.visit_seq(Elements(elements.iter())),

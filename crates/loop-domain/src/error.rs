@@ -99,7 +99,7 @@ pub enum ItemError {
         max: u64,
     },
     /// The item begins like JSON and is not JSON.
-    #[error("{origin}:{line}:{column}: the work item is no JSON: {message}; correct it there")]
+    #[error("{origin}:{line}:{column}: the work item is not JSON: {message}; correct it there")]
     NotJson {
         /// The file or stream that it was read from.
         origin: String,

@@ -391,7 +391,7 @@ fn set_model(
 ) -> Result<(), Fault> {
     let Some((provider, name)) = model.split_once('/').filter(|(_, name)| !name.is_empty()) else {
         let origin = Origin::Setting(option.into());
-        let message = format!("`{model}` is no model; write PROVIDER/NAME, for example offline/NAME");
+        let message = format!("`{model}` is not a model; write PROVIDER/NAME, for example offline/NAME");
         return Err(Fault::new(origin, message));
     };
     let text = |node: &Node, key: &str| -> Option<String> {

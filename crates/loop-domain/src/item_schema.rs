@@ -35,7 +35,7 @@ impl ItemSchema {
             return Err(file.error(&path, message));
         }
         let check = SchemaCheck::new(&value)
-            .map_err(|error| file.error(&path, format!("it is no JSON Schema: {error}; correct it")))?;
+            .map_err(|error| file.error(&path, format!("it is not a JSON Schema: {error}; correct it")))?;
         Ok(Some(Self { value, check }))
     }
 

@@ -114,7 +114,7 @@ fn bare<'a>(
                 )
             })?;
             let scripted = Scripted::from_json(&text).map_err(|cause| {
-                error("script", format!("{shown}: is no script: {}; correct it there", one_line(cause)))
+                error("script", format!("{shown}: is not a script: {}; correct it there", one_line(cause)))
             })?;
             Arc::new(scripted)
         }

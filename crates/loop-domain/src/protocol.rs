@@ -124,7 +124,7 @@ fn check_output(file: &File, output: &OutputConfig) -> Result<(), DomainError> {
             "a tool takes an object; write `type = \"object\"` at the top of the schema".to_owned()
         }
         RegistryError::InvalidSchema { message, .. } => {
-            format!("it is no JSON Schema: {message}; correct it")
+            format!("it is not a JSON Schema: {message}; correct it")
         }
         error => format!("{error}; correct it"),
     };
@@ -184,7 +184,7 @@ pub(crate) fn schema(file: &File, path: &[&str], schema: &SchemaConfig) -> Resul
     let text = files::text(&place, files::MAX_BYTES)
         .map_err(|error| file.error(path, format!("{shown}: {error}; name a file with a JSON Schema")))?;
     serde_json::from_str(&text).map_err(|error| {
-        let message = format!("{shown}: it is no JSON: {error}; correct it there");
+        let message = format!("{shown}: it is not JSON: {error}; correct it there");
         file.error(path, one_line(message))
     })
 }

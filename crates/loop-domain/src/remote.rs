@@ -53,7 +53,7 @@ fn own_profile(file: &File, name: &str, config: &ProviderConfig) -> Result<Arc<P
     let place = ["providers", name];
     let all = || Profile::all().iter().map(|profile| &*profile.name);
     if LOCAL.contains(&name) {
-        return Err(file.error(&place, format!("`{name}` is no server; give it another name")));
+        return Err(file.error(&place, format!("`{name}` is not a server; give it another name")));
     }
     if name.trim().is_empty() || name.contains('/') {
         return Err(file.error(&place, "a provider's name is not empty and has no `/`; give it another name"));

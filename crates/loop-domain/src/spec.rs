@@ -156,7 +156,10 @@ fn sections(file: &File) -> Result<Vec<SectionSpec>, DomainError> {
         let is_id = id.starts_with(|c: char| c.is_ascii_lowercase())
             && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-'));
         if !is_id {
-            return error("id", format!("`{id}` is no section id; write small letters, digits, `_` and `-`"));
+            return error(
+                "id",
+                format!("`{id}` is not a section id; write small letters, digits, `_` and `-`"),
+            );
         }
         if id == PREAMBLE {
             return error(

@@ -26,7 +26,7 @@ fn must(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
 fn every_call_has_its_result(run: &Run) -> Result<(), String> {
     let mut expected = (0, 0);
     for action in run.actions() {
-        let Slot::Action(n) = action.key.slot else { return Err(format!("{} is no call", action.key)) };
+        let Slot::Action(n) = action.key.slot else { return Err(format!("{} is not a call", action.key)) };
         let next = if action.key.pass == expected.0 { expected } else { (action.key.pass, 0) };
         must((action.key.pass, n) == next && action.key.pass >= expected.0, || {
             format!("{} follows {expected:?}", action.key)

@@ -276,7 +276,7 @@ fn decimal(written: &str) -> Result<(String, bool), String> {
     let (whole, places) = written.split_once('.').unwrap_or((written, ""));
     let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     if whole.is_empty() || !is_digits(whole) || !is_digits(places) {
-        return Err(format!("has the price `{written}`, which is no plain decimal"));
+        return Err(format!("has the price `{written}`, which is not a plain decimal"));
     }
     let places = places.trim_end_matches('0');
     let kept = places.get(..PLACES.min(places.len())).unwrap_or_default();

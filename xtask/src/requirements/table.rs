@@ -102,7 +102,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>, Vec<String>> {
             ["id", "what", "state"] => continue,
             [rule, ..] if rule.starts_with("---") => continue,
             [id, what, state] => match (Id::parse(id), State::parse(state)) {
-                (None, _) => format!("`{id}` is no id"),
+                (None, _) => format!("`{id}` is not an id"),
                 (_, None) => {
                     format!("`{state}` is not a state: `test`, `decision: ADR NNNN` or `doc: reason`")
                 }
@@ -194,7 +194,7 @@ mod tests {
         let expected = [
             "2: @0-1 stands here a second time",
             "3: 2 cells instead of `| id | what | state |`",
-            "4: `X` is no id",
+            "4: `X` is not an id",
             "5: `later` is not a state: `test`, `decision: ADR NNNN` or `doc: reason`",
             "6: it says nothing",
             "7: `doc:` is not a state: `test`, `decision: ADR NNNN` or `doc: reason`",

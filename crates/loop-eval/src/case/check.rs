@@ -172,14 +172,14 @@ fn models(case: &Case, origin: &str) -> Result<(), CaseError> {
             return wrong(&pointer, "there is no such tier; there are selector, escalated and fallback");
         }
         if !model.contains('/') {
-            return wrong(&pointer, &format!("`{model}` is no model; write it as PROVIDER/NAME"));
+            return wrong(&pointer, &format!("`{model}` is not a model; write it as PROVIDER/NAME"));
         }
     }
     match case.model.as_deref() {
         None | Some("domain" | "offline") => Ok(()),
         Some(model) if model.contains('/') => Ok(()),
         Some(model) => {
-            let message = format!("`{model}` is no model; write `domain`, `offline` or PROVIDER/NAME");
+            let message = format!("`{model}` is not a model; write `domain`, `offline` or PROVIDER/NAME");
             wrong("/model", &message)
         }
     }

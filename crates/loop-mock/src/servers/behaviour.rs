@@ -86,7 +86,7 @@ impl Behaviour {
 
     /// What comes in place of the head is no HTTP; then the connection is closed.
     pub fn garbage_head() -> Self {
-        Self::raw("HTTP/1.1 200 OK\r\nthis is no header\0\r\n: neither is this\r\n\r\ndata: {}\n\n")
+        Self::raw("HTTP/1.1 200 OK\r\nthis is not a header\0\r\n: neither is this\r\n\r\ndata: {}\n\n")
     }
 
     /// These bytes come in the place of an answer, head and all; then the connection is closed.

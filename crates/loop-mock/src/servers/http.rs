@@ -150,7 +150,7 @@ impl Reader {
                 Ok(httparse::Status::Partial) | Err(_) => {
                     return Err(Unreadable::Refused {
                         code: 400,
-                        message: "the size of a chunk is no number",
+                        message: "the size of a chunk is not a number",
                     });
                 }
             }
@@ -199,7 +199,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(usize, ReceivedRequest)>, Unreadable> {
         Err(httparse::Error::TooManyHeaders) => {
             return Err(Unreadable::Refused { code: 431, message: "there are too many headers" });
         }
-        Err(_) => return Err(Unreadable::Refused { code: 400, message: "this is no HTTP request" }),
+        Err(_) => return Err(Unreadable::Refused { code: 400, message: "this is not an HTTP request" }),
     };
     if request.version != Some(1) {
         return Err(Unreadable::Refused { code: 505, message: "only HTTP/1.1 is spoken here" });

@@ -216,7 +216,7 @@ pub(super) fn routes() -> Vec<Route> {
                 query(
                     "reason",
                     schema::<String>,
-                    "Only runs with this stop reason, or with this class where it is no reason, such as `in_doubt`. One that there is not is refused.",
+                    "Only runs with this stop reason, or with this class where it is not a reason, such as `in_doubt`. An unknown name is refused.",
                 ),
                 query(
                     "since",

@@ -18,7 +18,7 @@ pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit
         return Err(Unfit::new("anthropic-version", "anthropic-version: header is required"));
     }
     if !body.is_object() {
-        return Err(Unfit::new("body", "the body is no JSON object"));
+        return Err(Unfit::new("body", "the body is not a JSON object"));
     }
     if let Some(name) = unknown(body, KNOWN) {
         return Err(unfit(name, "Extra inputs are not permitted"));

@@ -17,7 +17,7 @@ use crate::servers::schemas;
 /// Reads a body. Texts arrive unchanged; several leading system texts are joined by an empty line.
 pub(crate) fn read(body: &Value) -> Result<ModelCall, Unfit> {
     if !body.is_object() {
-        return Err(Unfit::new("body", "the body is no JSON object"));
+        return Err(Unfit::new("body", "the body is not a JSON object"));
     }
     if let Some(name) = unknown(body, KNOWN) {
         return Err(Unfit::new(name, format!("Unrecognized request argument supplied: {name}")));
@@ -100,7 +100,7 @@ pub(crate) fn functions(
     for (n, listed) in listed.iter().enumerate() {
         let unfit = |what: &str| Unfit::new("tools", format!("tools[{n}] {what}"));
         if text_of(listed, "type") != Some("function") {
-            return Err(unfit("is no function"));
+            return Err(unfit("is not a function"));
         }
         let function = function(listed).ok_or_else(|| unfit("has another member, or no `function`"))?;
         if let Some(name) = unknown(function, known) {
@@ -113,7 +113,7 @@ pub(crate) fn functions(
         }
         let parameters = present(function, "parameters");
         if parameters.is_some_and(|parameters| !parameters.is_object()) {
-            return Err(unfit("has parameters that are no schema"));
+            return Err(unfit("has parameters that are not a schema"));
         }
         if let Some(why) = parameters.and_then(|parameters| schemas::refused(Api::OpenaiChat, parameters)) {
             return Err(Unfit::new("tools", format!("Invalid schema for function '{name}': {why}.")));

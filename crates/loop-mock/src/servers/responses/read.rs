@@ -19,7 +19,7 @@ use crate::servers::seal::{Seal, check};
 /// Reads a body.
 pub(crate) fn read(body: &Value) -> Result<ModelCall, Unfit> {
     if !body.is_object() {
-        return Err(Unfit::new("body", "the body is no JSON object"));
+        return Err(Unfit::new("body", "the body is not a JSON object"));
     }
     if let Some(name) = unknown(body, KNOWN) {
         return Err(Unfit::new(name, format!("Unknown parameter: '{name}'.")));

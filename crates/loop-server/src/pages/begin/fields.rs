@@ -226,7 +226,7 @@ impl Field {
                 value.cloned().ok_or("it is none of these; choose one")?
             }
             FieldKind::Json => serde_json::from_str(typed)
-                .map_err(|error| format!("it is no JSON: {error}; correct it there"))?,
+                .map_err(|error| format!("it is not JSON: {error}; correct it there"))?,
         };
         Ok(Some(value))
     }
