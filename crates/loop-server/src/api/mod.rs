@@ -1,6 +1,6 @@
 //! The HTTP API below `/v1`, as an axum router.
 //!
-//! One table, [`routes`](table::routes), makes both the router and the OpenAPI document. Only [`access`] decides what a
+//! One table, `table::routes`, makes both the router and the OpenAPI document. Only `access` decides what a
 //! caller may do. The door adds the [`Caller`](crate::caller::Caller) to the extensions of each request. A request
 //! without one is refused.
 
