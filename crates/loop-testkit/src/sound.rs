@@ -21,7 +21,7 @@ fn must(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }
 
-/// I-5: calls are stored pass by pass, in order, each once. Before the next model call, each has its result.
+/// I-5, S1-25: calls are stored pass by pass, in order, each once. Before the next model call, each has its result.
 fn every_call_has_its_result(run: &Run) -> Result<(), String> {
     let mut expected = (0, 0);
     for action in run.actions() {
@@ -61,7 +61,7 @@ fn every_call_has_its_result(run: &Run) -> Result<(), String> {
     Ok(())
 }
 
-/// In order means one at a time. In parallel means that a call with an effect runs alone.
+/// C3, S1-25: in order means one at a time. In parallel means that a call with an effect runs alone.
 fn turns_are_kept(run: &Run) -> Result<(), String> {
     let (Phase::Running { batch, stage: Stage::Act } | Phase::Stopping(Stopping { batch: Some(batch), .. })) =
         run.phase()
@@ -121,7 +121,7 @@ fn turns_can_be_sent(run: &Run) -> Result<(), String> {
     must(orphan.is_none(), || format!("{orphan:?} belongs to no call"))
 }
 
-/// No call is made with more messages than allowed.
+/// S1-39: no call is made with more messages than allowed.
 fn messages_are_few_enough(run: &Run) -> Result<(), String> {
     let calls = matches!(
         run.phase(),
@@ -131,7 +131,7 @@ fn messages_are_few_enough(run: &Run) -> Result<(), String> {
     must(!calls || run.messages() <= limit, || format!("{} messages of {limit}", run.messages()))
 }
 
-/// Attempts follow each other, each ends once, and the next begins after it.
+/// S2-14, S2-18: attempts follow each other, each ends once, and the next begins after it.
 fn attempts_follow_each_other(run: &Run) -> Result<(), String> {
     let attempts = run.attempts();
     let Some(output) = run.spec().protocol.output() else {

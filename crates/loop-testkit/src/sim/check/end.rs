@@ -32,7 +32,7 @@ pub(crate) fn at_the_end(run: &Run, ghost: &Ghost, calm_since: Option<u64>, now:
     must(took <= most, "I-8 a run ends in time once faults have ended", || format!("{took} ms of {most} ms"))
 }
 
-/// A run stays within the plan of its spec. Only usage that a provider reports may exceed it.
+/// S4-62: a run stays within the plan of its spec. Only usage that a provider reports may exceed it.
 pub(crate) fn is_within_plan(run: &Run, spec: &Arc<RunSpec>) -> Checked {
     let (worst, totals) = (WorstCase::of(spec), run.totals());
     let fits = totals.passes <= worst.passes

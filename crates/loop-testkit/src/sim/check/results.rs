@@ -59,7 +59,7 @@ pub(crate) fn have_one_key(run: &Run, past: &Past, ghost: &Ghost) -> Checked {
     Ok(())
 }
 
-/// Time that people take and time without a driver do not count, and the run does not work beyond its time limit.
+/// H7: time that people take and time without a driver do not count, and the run does not work beyond its time limit.
 pub(crate) fn keeps_time(run: &Run, ghost: &Ghost) -> Checked {
     let (elapsed, said) = (ghost.elapsed_ms(run), run.elapsed_ms());
     must(elapsed == said, "H7 the wall clock counts what it should", || {
