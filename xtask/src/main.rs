@@ -12,14 +12,14 @@
 //! | module | what you find there |
 //! |---|---|
 //! | [`flags`] | the command line |
-//! | [`test`], [`ci`] | `test` and `ci`: all tests, and all checks |
+//! | [`test`](mod@test), [`ci`] | `test` and `ci`: all tests, and all checks |
 //! | [`tidy`], [`terms`], [`links`], [`drawings`] | `tidy`: style, words, links of the docs, complete drawings |
 //! | [`layers`], [`rooms`] | `layers`: which crate and which module may use which |
 //! | [`requirements`] | `requirements`: which tests name which requirement |
 //! | [`features`] | `features`: whether builds share their dependencies |
 //! | [`crash`], [`explore`] | `crash` and `explore`: killed processes, and all reachable states of small runs |
 //! | [`servers`], [`browser`] | `servers` and `browser`: tests that need third-party programs, or Chromium |
-//! | [`bench`], [`measures`], [`claims`] | `bench`, `measures` and `claims`: instruction counts, size of the code, scores of the claim checker |
+//! | [`bench`](mod@bench), [`measures`], [`claims`] | `bench`, `measures` and `claims`: instruction counts, size of the code, scores of the claim checker |
 //! | [`prices`] | `prices`: the price table, from a published package |
 //! | [`publish`], [`release`] | `publish` and `release`: packages for registries, and the files of a release |
 //! | [`workspace`], [`environment`], [`fetching`], [`teed`] | shared: paths and failures, cargo's environment, downloads, captured output |
