@@ -112,7 +112,7 @@ impl Doors {
     }
 
     /// Puts the door in front of a router, and adds `/login` and `/logout`. Each request that reaches a route has a
-    /// [`Caller`] and an [`Identity`] in its extensions. These paths are open to all and have neither: `/healthz`,
+    /// [`Caller`](crate::caller::Caller) and an [`Identity`] in its extensions. These paths are open to all and have neither: `/healthz`,
     /// `/readyz`, `/openapi.json`, `/favicon.ico` and `/assets/…`.
     pub fn guard(&self, router: Router) -> Router {
         // Around the routes as a whole: a layer of theirs would be around each alone, where it is known already which it is.

@@ -1,7 +1,7 @@
 //! Misbehaviours of the mock server that only tests use: of a connection, a gateway, a provider or a model.
 //!
 //! Each lie is defined once and served in every protocol. A reply of the model is changed before it is written, so that
-//! each protocol writes it in its own format. A [`Twist`] is what a provider does to its events.
+//! each protocol writes it in its own format. A `Twist` is what a provider does to its events.
 
 /// Defines a group of lies, one a row: the name, the requests, a description, and the behaviour of the server.
 macro_rules! lies {
