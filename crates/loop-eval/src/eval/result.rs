@@ -29,7 +29,7 @@ pub struct CaseResult {
     #[serde(default, skip_serializing_if = "is_false")]
     pub stored: bool,
     /// Against what a recorded run was run: `domain`, the domain in which the case lies, or `frozen`, the recorded spec and
-    /// tools. Absent: the case is no recorded run.
+    /// tools. Absent: the case is not a recorded run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
     /// The domain's name. Absent: the case could not be run.
