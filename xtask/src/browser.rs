@@ -1,4 +1,5 @@
-//! `cargo xtask browser`: the pages in headless Chromium, with scripts and packages of `crates/loop-server/tests/browser`.
+//! `cargo xtask browser`: tests the server's pages in headless Chromium, with the scripts in
+//! `crates/loop-server/tests/browser`.
 
 use std::path::{Path, PathBuf};
 
@@ -7,19 +8,19 @@ use xshell::{Shell, cmd};
 use crate::fetching::fetch;
 use crate::workspace::{self, Failure};
 
-/// Where the scripts are.
+/// The folder of the scripts.
 const SCRIPTS: &str = "crates/loop-server/tests/browser";
-/// Where they run, with the packages from npm.
+/// The folder in which they run, with npm packages.
 const FOLDER: &str = "target/browser";
-/// Where the pictures of the docs are.
+/// The folder of the docs' pictures.
 const PICTURES: &str = "docs/pictures";
-/// The variable that says that the step is skipped where Chromium is not installed.
+/// The environment variable that skips the step if Chromium is not installed.
 const SKIPS: &str = "LOOPGATE_SKIP_BROWSER";
-/// The most that a picture may take.
+/// The most bytes of a picture.
 const MAX_PICTURE_BYTES: u64 = 150_000;
 
-/// Builds the command with its server, unless it is `built` already or `LOOPGATE_BINARY` names one, and runs the scripts. `write`: the pictures of
-/// the docs are made anew.
+/// Builds the command with its server and runs the scripts. It is not built if `built` or `LOOPGATE_BINARY` names a
+/// program. `write` makes the docs' pictures again.
 pub(crate) fn run(write: bool, built: Option<&str>) -> Result<(), Failure> {
     let root = workspace::root();
     let shell = Shell::new()?;
@@ -75,7 +76,7 @@ pub(crate) fn run(write: bool, built: Option<&str>) -> Result<(), Failure> {
     small(&pictures)
 }
 
-/// Whether the scripts find a browser, where they look for it.
+/// Whether the scripts find a browser.
 fn has_chromium() -> bool {
     let named = std::env::var_os("CHROMIUM").map(PathBuf::from);
     let usual = ["/usr/bin/chromium", "/usr/bin/chromium-browser"].map(PathBuf::from);

@@ -1,11 +1,11 @@
-//! Links between the pages: each leads to a file that is there, and to a heading that it has.
+//! Checks the links between the pages of the docs: each must lead to an existing file and heading.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use crate::workspace::{self, Failure};
 
-/// Every link of a page to something that is not there.
+/// Every broken link.
 pub(crate) fn find_problems(root: &Path) -> Result<Vec<String>, Failure> {
     let mut pages = BTreeMap::new();
     for folder in ["docs", "examples"] {
@@ -59,7 +59,7 @@ fn links(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, link)| !link.contains(':') && !link.contains(' '))
 }
 
-/// The anchors of a page's headings, as hosts of repositories make them.
+/// The anchors of a page's headings, in the format of code hosts.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text).filter_map(|(_, line)| {
         line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#'))

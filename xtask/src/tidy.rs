@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: what a reviewer should not have to look at.
+//! `cargo xtask tidy`: style checks that a reviewer should not have to make.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use xshell::{Shell, cmd};
 use crate::workspace::{self, Failure};
 use crate::{drawings, links, rust_text, terms};
 
-/// What there is to repair.
+/// Fails with the list of problems.
 pub(crate) fn run() -> Result<(), Failure> {
     workspace::report("tidy", &find_problems(workspace::root())?)?;
     println!("tidy: nothing to repair");
@@ -106,7 +106,7 @@ fn rust_problems(file: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// A file of tests that the program of all tests does not name is never run.
+/// Files of tests that `tests/main.rs` does not declare, so that they never run.
 fn unlisted_tests(file: &str, text: &str, beside: &[&str]) -> Vec<String> {
     let listed = |name: &str| text.lines().any(|line| line.trim() == format!("mod {name};"));
     let missing = beside.iter().filter(|name| **name != "main" && !listed(name));
@@ -139,7 +139,7 @@ fn markdown_problems(file: &str, text: &str) -> Vec<String> {
     }
 }
 
-/// Numbers of the walk on a page: only the file that `cargo xtask explore --write` writes is kept true.
+/// Numbers of the state walk on a page. Only the file that `cargo xtask explore --write` generates may contain them.
 fn numbers_by_hand(file: &str, text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -160,7 +160,7 @@ fn numbers_by_hand(file: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// What git has or would take; without git, everything that is not built.
+/// The files that git tracks or would add. Without git, all files outside of build folders.
 fn kept_files(root: &Path) -> Result<Vec<PathBuf>, Failure> {
     let shell = Shell::new()?;
     shell.change_dir(root);
@@ -182,7 +182,7 @@ fn kept_files(root: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 const MAX_LINES: usize = 900;
 
-/// Numbers as words that a document of tests is likely to use.
+/// Number words that a page about tests is likely to use.
 const NUMBERS: [&str; 20] = [
     "three",
     "four",

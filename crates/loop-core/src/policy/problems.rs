@@ -204,7 +204,7 @@ fn of_tool(spec: &RunSpec, tool: &ToolSpec, found: &mut Vec<String>) {
 /// The error in a pointer to a parameter. `None`: it can match.
 fn fault(args: &ArgSpec, pointer: &str) -> Option<&'static str> {
     let Some(steps) = pointer.strip_prefix('/') else {
-        return Some("is no pointer to a parameter; write `/` before its name");
+        return Some("is not a pointer to a parameter; write `/` before its name");
     };
     (!may_hold(args, steps)).then_some("means no parameter that the tool declares; correct it")
 }

@@ -47,7 +47,7 @@ impl Proxy {
         let is_sound = is_host && port.parse::<u16>().is_ok() && value.chars().all(|c| c.is_ascii_graphic());
         if !is_sound || !["http", "https"].contains(&&*scheme.to_ascii_lowercase()) {
             return Err(format!(
-                "the variable `{variable}` is no proxy of HTTP ({url:?}); write http://HOST:PORT, or remove it"
+                "the variable `{variable}` is not the URL of an HTTP proxy ({url:?}); write http://HOST:PORT, or remove it"
             ));
         }
         Ok(Some(Self { variable, url, host: host.to_ascii_lowercase() }))

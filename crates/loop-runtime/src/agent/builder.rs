@@ -462,7 +462,7 @@ impl<Output, Deps> AgentBuilder<Output, Deps> {
     /// assert_eq!(agent.runner().spec().limits.cost.unwrap().to_string(), "$0.250000");
     ///
     /// let error = Agent::new(Offline::new()).limit(CostLimit::usd("a quarter")).build().unwrap_err();
-    /// assert_eq!(error.to_string(), "`a quarter` is no amount of dollars; write dollars such as 0.10");
+    /// assert_eq!(error.to_string(), "`a quarter` is not an amount of dollars; write dollars such as 0.10");
     /// # Ok::<(), loop_runtime::agent::BuildError>(())
     /// ```
     pub fn limit(mut self, limit: impl ToCostLimit) -> Self {

@@ -286,7 +286,7 @@ fn failed(tool: &ToolDeclaration, error: impl Display) -> ToolResult {
 }
 
 fn not_json(tool: &ToolDeclaration, error: &serde_json::Error) -> ToolResult {
-    failed(tool, format!("its result is no JSON: {error}"))
+    failed(tool, format!("its result is not JSON: {error}"))
 }
 
 /// `value` as an `As`, where that is what it is; otherwise `value`.

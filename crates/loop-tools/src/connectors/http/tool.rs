@@ -290,7 +290,7 @@ impl Call<'_> {
                 Ok(Value::Array(items)) => items,
                 Ok(Value::Null) => Vec::new(),
                 Ok(_) | Err(_) => {
-                    let message = "what is selected of a page is no list; correct `select`";
+                    let message = "`select` does not select a list in the page; correct it";
                     return Err(Trouble::Permanent(message.to_owned()));
                 }
             };
