@@ -1,0 +1,235 @@
+//! `cargo xtask site`: the documentation as a site with a search, and `llms.txt`, in `target/site`.
+//!
+//! `docs/SUMMARY.md` lists the pages. They are laid out in the folders that they have in the repository, with the files
+//! that they link to, so each link works as it is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use xshell::{Shell, cmd};
+
+use crate::browser;
+use crate::fetching::fetch;
+use crate::links::{joined, links};
+use crate::workspace::{self, Failure};
+
+/// The version of mdBook that builds the site.
+const MDBOOK: &str = "0.5.4";
+const TOOLS: &str = "target/tools";
+/// The table of contents.
+pub(crate) const SUMMARY: &str = "docs/SUMMARY.md";
+/// The settings of mdBook, and styles.
+const SETTINGS: &str = "docs/site";
+/// Where the pages are laid out.
+const SOURCE: &str = "target/site-source";
+const SITE: &str = "target/site";
+
+/// Builds the site with mdBook and checks it: each link, and in a browser a share of the pages, or `all`.
+pub(crate) fn run(mdbook: &Path, all: bool) -> Result<(), Failure> {
+    let start = Instant::now();
+    let root = workspace::root();
+    workspace::report("site", &find_problems(root)?)?;
+    let shell = Shell::new()?;
+    shell.change_dir(root);
+    let pages = listed(&shell, root)?;
+    lay_out(&shell, root, &pages)?;
+    cmd!(shell, "{mdbook} build {SOURCE}").env("RUST_LOG", "warn").run()?;
+    for page in &pages {
+        let built = Path::new(SITE).join(&page.file);
+        shell.write_file(&built, &page.text)?;
+        // The page of a folder.
+        if built.ends_with("README.md") {
+            shell.copy_file(built.with_extension("html"), built.with_file_name("index.html"))?;
+        }
+    }
+    shell.write_file(format!("{SITE}/llms.txt"), index(&pages))?;
+    shell.write_file(
+        format!("{SITE}/llms-full.txt"),
+        pages.iter().map(Page::with_source).collect::<String>(),
+    )?;
+    workspace::report("site", &dead_links(&root.join(SITE))?)?;
+    println!("site: {} pages in {SITE}, {:.1} s", pages.len(), start.elapsed().as_secs_f64());
+    browser::look_at_site(&root.join(SITE), all)
+}
+
+/// Installs mdBook, unless it is there, and returns its path. It is not optimised: it is installed in a third of the time,
+/// and builds the site in seconds all the same.
+pub(crate) fn installed() -> Result<PathBuf, Failure> {
+    let shell = Shell::new()?;
+    shell.change_dir(workspace::root());
+    let mdbook = workspace::root().join(TOOLS).join("bin/mdbook");
+    let version = cmd!(shell, "{mdbook} --version").quiet().ignore_stderr().read();
+    if version.ok() != Some(format!("mdbook v{MDBOOK}")) {
+        let features = ["--no-default-features", "--features", "search"];
+        let how = ["--locked", "--debug", "--quiet", "--force", "--root", TOOLS];
+        let install = cmd!(shell, "cargo install mdbook --version {MDBOOK} {features...} {how...}");
+        fetch(&install.env("CARGO_PROFILE_DEV_DEBUG", "0"))?;
+    }
+    Ok(mdbook)
+}
+
+/// A page of the site.
+struct Page {
+    /// The part of the table of contents.
+    part: String,
+    title: String,
+    /// From the root of the repository, and of the site.
+    file: PathBuf,
+    text: String,
+}
+
+impl Page {
+    /// What the page is for: its first sentence.
+    fn purpose(&self) -> String {
+        let is_prose =
+            |text: &&str| !text.is_empty() && !["#", "!", "|", "```"].iter().any(|it| text.starts_with(it));
+        let paragraph = self.text.split("\n\n").map(str::trim).find(is_prose).unwrap_or_default();
+        let line = format!("{} ", paragraph.replace('\n', " ").replace("**", ""));
+        let sentence = line.find(". ").map_or(&*line, |end| &line[..=end]);
+        let mut parts = sentence.split("](");
+        let first = parts.next().unwrap_or_default().to_owned();
+        let rest = parts.map(|part| part.split_once(')').map_or(part, |(_, rest)| rest));
+        rest.fold(first, |all, part| all + part).replace('[', "").trim().to_owned()
+    }
+
+    fn with_source(&self) -> String {
+        format!("<!-- {} -->\n\n{}\n", self.file.display(), self.text)
+    }
+}
+
+/// The pages in the order of the table of contents.
+fn listed(shell: &Shell, root: &Path) -> Result<Vec<Page>, Failure> {
+    let (mut pages, mut part) = (Vec::new(), String::new());
+    for line in workspace::read(&root.join(SUMMARY))?.lines() {
+        if let Some(title) = line.strip_prefix("# ") {
+            title.clone_into(&mut part);
+        }
+        for (_, link) in links(line) {
+            let title = line.split(['[', ']']).nth(1).unwrap_or_default().to_owned();
+            let file = page_file(root, link);
+            let text = match root.join(&file).exists() {
+                true => workspace::read(&root.join(&file))?,
+                false => listing(shell, &root.join(&file))?,
+            };
+            pages.push(Page { part: part.clone(), title, file, text });
+        }
+    }
+    Ok(pages)
+}
+
+/// The file to which a link of the table of contents leads: a folder becomes a page.
+fn page_file(root: &Path, link: &str) -> PathBuf {
+    let path = joined(Path::new("docs"), link);
+    if root.join(&path).is_dir() { path.join("README.md") } else { path }
+}
+
+/// The text of a page that lists the files of its folder.
+fn listing(shell: &Shell, page: &Path) -> Result<String, Failure> {
+    let folder = page.parent().unwrap_or(page);
+    let shown = workspace::shown(workspace::root(), folder);
+    let mut text = format!("# {shown}\n\nThis page lists the files of the folder `{shown}`.\n\n");
+    for file in shell.read_dir(folder)? {
+        let name = workspace::shown(folder, &file);
+        text += &format!("- [{name}]({name})\n");
+    }
+    Ok(text)
+}
+
+/// Pages of `docs` that the table of contents does not list, or lists twice. `links` finds what it lists and is not there.
+pub(crate) fn find_problems(root: &Path) -> Result<Vec<String>, Failure> {
+    let summary = workspace::read(&root.join(SUMMARY))?;
+    let listed: Vec<PathBuf> = links(&summary).map(|(_, link)| page_file(root, link)).collect();
+    let mut problems = Vec::new();
+    for file in workspace::files_below(&root.join("docs"), "md")? {
+        let file = workspace::shown(root, &file);
+        match listed.iter().filter(|it| **it == Path::new(&file)).count() {
+            0 if file != SUMMARY => problems.push(format!("{file}: {SUMMARY} does not list it")),
+            0 | 1 => {}
+            _ => problems.push(format!("{file}: {SUMMARY} lists it more than once")),
+        }
+    }
+    Ok(problems)
+}
+
+/// Writes the pages, and the files that they link to, into the folder from which mdBook builds.
+fn lay_out(shell: &Shell, root: &Path, pages: &[Page]) -> Result<(), Failure> {
+    shell.remove_path(SOURCE)?;
+    shell.create_dir(SOURCE)?;
+    for file in shell.read_dir(SETTINGS)? {
+        shell.copy_file(file, SOURCE)?;
+    }
+    let source = Path::new(SOURCE).join("src");
+    for page in pages {
+        shell.write_file(source.join(&page.file), &page.text)?;
+        for (_, link) in links(&page.text) {
+            let to = link.split('#').next().unwrap_or_default();
+            let target = joined(page.file.parent().unwrap_or(root), to);
+            if root.join(&target).is_file() && target.extension().is_none_or(|it| it != "md") {
+                shell.write_file(source.join(&target), shell.read_binary_file(&target)?)?;
+            }
+        }
+    }
+    let summary = workspace::read(&root.join(SUMMARY))?;
+    let lines = summary.lines().map(|line| match links(line).next() {
+        Some((_, link)) => line.replace(link, &page_file(root, link).display().to_string()),
+        None => line.to_owned(),
+    });
+    shell.write_file(source.join("SUMMARY.md"), lines.collect::<Vec<_>>().join("\n"))?;
+    Ok(())
+}
+
+/// What `llms.txt` says: <https://llmstxt.org> describes its form.
+fn index(pages: &[Page]) -> String {
+    let mut text = String::new();
+    let mut part = "";
+    for page in pages {
+        if text.is_empty() {
+            text = format!("# {}\n\n> {}\n", page.title, page.purpose());
+        }
+        if page.part != part {
+            part = &page.part;
+            text += &format!("\n## {part}\n\n");
+        }
+        text += &format!("- [{}]({}): {}\n", page.title, page.file.display(), page.purpose());
+    }
+    text
+}
+
+/// Links of the built site to a file or an anchor that is not there.
+fn dead_links(site: &Path) -> Result<Vec<String>, Failure> {
+    let mut pages = BTreeMap::new();
+    for path in workspace::files_below(site, "html")? {
+        let text = workspace::read(&path)?;
+        pages.insert(path, text);
+    }
+    let anchors = |text| attributes(text, "id").collect::<BTreeSet<&str>>();
+    let anchors: BTreeMap<&PathBuf, BTreeSet<&str>> =
+        pages.iter().map(|(path, text)| (path, anchors(text))).collect();
+    let mut problems = Vec::new();
+    for (path, text) in &pages {
+        for link in attributes(text, "href").chain(attributes(text, "src")) {
+            let (to, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let mut target =
+                if to.is_empty() { path.clone() } else { joined(path.parent().unwrap_or(site), to) };
+            if target.is_dir() {
+                target.push("index.html");
+            }
+            let is_dead = match anchors.get(&target) {
+                Some(anchors) => !anchor.is_empty() && !anchors.contains(anchor),
+                None => !target.is_file(),
+            };
+            if is_dead && !to.contains(':') {
+                problems.push(format!("{}: the link `{link}` leads nowhere", workspace::shown(site, path)));
+            }
+        }
+    }
+    Ok(problems)
+}
+
+/// The values of an attribute in a page.
+fn attributes<'a>(html: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
+    let start = format!(" {name}=\"");
+    let tags = html.split('<').filter_map(|rest| rest.split_once('>')).map(|(tag, _)| tag);
+    tags.filter_map(move |tag| tag.split_once(&*start)?.1.split_once('"')).map(|(value, _)| value)
+}
