@@ -80,11 +80,9 @@ fn prepared(shell: &Shell) -> Result<Option<PathBuf>, Failure> {
         }
     }
     let lock = "package-lock.json";
-    let installed = folder.join("node_modules").join(lock);
-    // npm writes down what it has installed: only another lock makes it anew.
-    let wanted = shell.read_file(folder.join(lock))?;
-    let mark = folder.join("installed");
-    if !installed.exists() || shell.read_file(&mark).is_ok_and(|had| had != wanted) || !mark.exists() {
+    // Only another lock makes the packages anew.
+    let (wanted, mark) = (shell.read_file(folder.join(lock))?, folder.join("installed"));
+    if shell.read_file(&mark).ok().as_ref() != Some(&wanted) {
         let _here = shell.push_dir(&folder);
         fetch(&cmd!(shell, "npm ci --loglevel=error --no-audit --no-fund --ignore-scripts"))?;
         shell.write_file(&mark, &wanted)?;
