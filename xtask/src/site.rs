@@ -220,7 +220,9 @@ fn dead_links(site: &Path) -> Result<Vec<String>, Failure> {
                 None => !target.is_file(),
             };
             if is_dead && !to.contains(':') {
-                problems.push(format!("{}: the link `{link}` leads nowhere", workspace::shown(site, path)));
+                let page = workspace::shown(site, path);
+                problems
+                    .push(format!("{page}: the link `{link}` leads nowhere; does {SUMMARY} list the page?"));
             }
         }
     }
@@ -232,4 +234,42 @@ fn attributes<'a>(html: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     let start = format!(" {name}=\"");
     let tags = html.split('<').filter_map(|rest| rest.split_once('>')).map(|(tag, _)| tag);
     tags.filter_map(move |tag| tag.split_once(&*start)?.1.split_once('"')).map(|(value, _)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn every_page_is_listed_once() {
+        let problems = find_problems(workspace::root()).unwrap();
+        assert!(problems.is_empty(), "{}", problems.join("\n"));
+    }
+
+    #[test]
+    fn the_index_has_the_first_sentence_of_each_page() {
+        let page = |part: &str, text: &str| Page {
+            part: part.to_owned(),
+            title: "T".to_owned(),
+            file: PathBuf::from("docs/t.md"),
+            text: text.to_owned(),
+        };
+        let pages = [
+            page("Start", "# T\n\n![a](b.svg)\n\nReads **all** of\n[a page](p.md#x), e.g.that. More.\n"),
+            page("Start", "# T\n\n## Forced by\n\n| a |\n|---|\n\n`t` is short\n"),
+            page("More", "# T\n"),
+        ];
+        let expected = "# T\n\n> Reads all of a page, e.g.that.\n\n## Start\n\n- [T](docs/t.md): Reads all of a page, e.g.that.\n\
+                        - [T](docs/t.md): `t` is short\n\n## More\n\n- [T](docs/t.md): \n";
+        assert_eq!(index(&pages), expected);
+    }
+
+    #[test]
+    fn links_are_the_attributes_of_tags() {
+        let html = "<a class=\"x\" href=\"b.html#c\">href=\"no\"</a><a href=\"\">d</a><img src=\"e.png\">";
+        assert_eq!(attributes(html, "href").collect::<Vec<_>>(), ["b.html#c", ""]);
+        assert_eq!(attributes(html, "src").collect::<Vec<_>>(), ["e.png"]);
+    }
 }
