@@ -80,17 +80,22 @@ struct Page {
 }
 
 impl Page {
-    /// What the page is for: its first sentence.
+    /// What the page is for: its first sentence, or its title where a heading follows.
     fn purpose(&self) -> String {
-        let is_prose =
-            |text: &&str| !text.is_empty() && !["#", "!", "|", "```"].iter().any(|it| text.starts_with(it));
-        let paragraph = self.text.split("\n\n").map(str::trim).find(is_prose).unwrap_or_default();
-        let line = format!("{} ", paragraph.replace('\n', " ").replace("**", ""));
-        let sentence = line.find(". ").map_or(&*line, |end| &line[..=end]);
-        let mut parts = sentence.split("](");
-        let first = parts.next().unwrap_or_default().to_owned();
-        let rest = parts.map(|part| part.split_once(')').map_or(part, |(_, rest)| rest));
-        rest.fold(first, |all, part| all + part).replace('[', "").trim().to_owned()
+        let mut blocks = self.text.split("\n\n").map(str::trim);
+        let title = blocks.next().unwrap_or_default().trim_start_matches(['#', ' ']);
+        let first = blocks.find(|text| !text.starts_with('!')).filter(|text| !text.starts_with('#'));
+        let Some(first) = first else { return title.to_owned() };
+        let line = format!("{} ", first.replace('\n', " ").replace("**", ""));
+        let sentence = line.find(". ").map_or(&*line, |end| &line[..=end]).trim();
+        let mut plain = String::new();
+        let mut rest = sentence;
+        while let Some((before, after)) = rest.split_once("](") {
+            let (text, link) = before.rsplit_once('[').unwrap_or((before, ""));
+            plain = plain + text + link;
+            rest = after.split_once(')').map_or("", |(_, rest)| rest);
+        }
+        plain + rest
     }
 
     fn with_source(&self) -> String {
@@ -108,10 +113,9 @@ fn listed(shell: &Shell, root: &Path) -> Result<Vec<Page>, Failure> {
         for (_, link) in links(line) {
             let title = line.split(['[', ']']).nth(1).unwrap_or_default().to_owned();
             let file = page_file(root, link);
-            let text = match root.join(&file).exists() {
-                true => workspace::read(&root.join(&file))?,
-                false => listing(shell, &root.join(&file))?,
-            };
+            let page = root.join(&file);
+            let is_made = root.join("docs").join(link).is_dir() && !page.exists();
+            let text = if is_made { listing(shell, &page)? } else { workspace::read(&page)? };
             pages.push(Page { part: part.clone(), title, file, text });
         }
     }
@@ -258,11 +262,11 @@ mod tests {
         };
         let pages = [
             page("Start", "# T\n\n![a](b.svg)\n\nReads **all** of\n[a page](p.md#x), e.g.that. More.\n"),
-            page("Start", "# T\n\n## Forced by\n\n| a |\n|---|\n\n`t` is short\n"),
-            page("More", "# T\n"),
+            page("Start", "# 3. Decide\n\n## Forced by\n\nText. More.\n"),
+            page("More", "# T\n\n`[a]` is short\n"),
         ];
         let expected = "# T\n\n> Reads all of a page, e.g.that.\n\n## Start\n\n- [T](docs/t.md): Reads all of a page, e.g.that.\n\
-                        - [T](docs/t.md): `t` is short\n\n## More\n\n- [T](docs/t.md): \n";
+                        - [T](docs/t.md): 3. Decide\n\n## More\n\n- [T](docs/t.md): `[a]` is short\n";
         assert_eq!(index(&pages), expected);
     }
 
