@@ -35,9 +35,10 @@ pub(crate) fn run(mdbook: &Path, all: bool) -> Result<(), Failure> {
     let pages = listed(&shell, root)?;
     lay_out(&shell, root, &pages)?;
     cmd!(shell, "{mdbook} build {SOURCE}").env("RUST_LOG", "warn").run()?;
-    for page in &pages {
-        let built = Path::new(SITE).join(&page.file);
-        shell.write_file(&built, &page.text)?;
+    let source = root.join(SOURCE).join("src");
+    for file in workspace::files_below(&source, "md")? {
+        let built = Path::new(SITE).join(workspace::shown(&source, &file));
+        shell.copy_file(&file, &built)?;
         // The page of a folder.
         if built.ends_with("README.md") {
             shell.copy_file(built.with_extension("html"), built.with_file_name("index.html"))?;
@@ -106,7 +107,8 @@ impl Page {
 /// The pages in the order of the table of contents.
 fn listed(shell: &Shell, root: &Path) -> Result<Vec<Page>, Failure> {
     let (mut pages, mut part) = (Vec::new(), String::new());
-    for line in workspace::read(&root.join(SUMMARY))?.lines() {
+    let summary = workspace::read(&root.join(SUMMARY))?;
+    for line in summary.lines() {
         if let Some(title) = line.strip_prefix("# ") {
             title.clone_into(&mut part);
         }
@@ -115,7 +117,7 @@ fn listed(shell: &Shell, root: &Path) -> Result<Vec<Page>, Failure> {
             let file = page_file(root, link);
             let page = root.join(&file);
             let is_made = root.join("docs").join(link).is_dir() && !page.exists();
-            let text = if is_made { listing(shell, &page)? } else { workspace::read(&page)? };
+            let text = if is_made { listing(shell, &summary, &page)? } else { workspace::read(&page)? };
             pages.push(Page { part: part.clone(), title, file, text });
         }
     }
@@ -128,14 +130,16 @@ fn page_file(root: &Path, link: &str) -> PathBuf {
     if root.join(&path).is_dir() { path.join("README.md") } else { path }
 }
 
-/// The text of a page that lists the files of its folder.
-fn listing(shell: &Shell, page: &Path) -> Result<String, Failure> {
+/// The text of a page that lists the files of its folder. Of Markdown that is no page there is a copy as text.
+fn listing(shell: &Shell, summary: &str, page: &Path) -> Result<String, Failure> {
     let folder = page.parent().unwrap_or(page);
     let shown = workspace::shown(workspace::root(), folder);
     let mut text = format!("# {shown}\n\nThis page lists the files of the folder `{shown}`.\n\n");
     for file in shell.read_dir(folder)? {
         let name = workspace::shown(folder, &file);
-        text += &format!("- [{name}]({name})\n");
+        let is_text = name.ends_with(".md") && !summary.contains(&format!("/{name})"));
+        let link = if is_text { name.replace(".md", ".txt") } else { name.clone() };
+        text += &format!("- [{name}]({link})\n");
     }
     Ok(text)
 }
@@ -169,8 +173,10 @@ fn lay_out(shell: &Shell, root: &Path, pages: &[Page]) -> Result<(), Failure> {
         for (_, link) in links(&page.text) {
             let to = link.split('#').next().unwrap_or_default();
             let target = joined(page.file.parent().unwrap_or(root), to);
-            if root.join(&target).is_file() && target.extension().is_none_or(|it| it != "md") {
-                shell.write_file(source.join(&target), shell.read_binary_file(&target)?)?;
+            let is_there = root.join(&target).exists();
+            let file = if is_there { target.clone() } else { target.with_extension("md") };
+            if root.join(&file).is_file() && !to.ends_with(".md") {
+                shell.write_file(source.join(&target), shell.read_binary_file(&file)?)?;
             }
         }
     }
