@@ -25,33 +25,7 @@ pub(crate) fn run(write: bool, built: Option<&str>) -> Result<(), Failure> {
     let root = workspace::root();
     let shell = Shell::new()?;
     shell.change_dir(root);
-    if !has_chromium() {
-        if std::env::var_os(SKIPS).is_some() {
-            println!("browser: skipped, for Chromium is not installed and {SKIPS} is set");
-            return Ok(());
-        }
-        let message = format!(
-            "browser: Chromium is not installed; install Debian's packages chromium, nodejs and npm, name it in CHROMIUM, or set {SKIPS}=1 to skip this step"
-        );
-        return Err(Failure::Check(message));
-    }
-    let folder = root.join(FOLDER);
-    shell.create_dir(&folder)?;
-    for file in shell.read_dir(SCRIPTS)? {
-        if let Some(name) = file.file_name() {
-            shell.copy_file(&file, folder.join(name))?;
-        }
-    }
-    let lock = "package-lock.json";
-    let installed = folder.join("node_modules").join(lock);
-    // npm writes down what it has installed: only another lock makes it anew.
-    let wanted = shell.read_file(folder.join(lock))?;
-    let mark = folder.join("installed");
-    if !installed.exists() || shell.read_file(&mark).is_ok_and(|had| had != wanted) || !mark.exists() {
-        let _here = shell.push_dir(&folder);
-        fetch(&cmd!(shell, "npm ci --loglevel=error --no-audit --no-fund --ignore-scripts"))?;
-        shell.write_file(&mark, &wanted)?;
-    }
+    let Some(folder) = prepared(&shell)? else { return Ok(()) };
     let binary = match (std::env::var_os("LOOPGATE_BINARY"), built) {
         (Some(binary), _) => PathBuf::from(binary),
         (None, Some(built)) => root.join(built),
@@ -74,6 +48,47 @@ pub(crate) fn run(write: bool, built: Option<&str>) -> Result<(), Failure> {
         script.run()?;
     }
     small(&pictures)
+}
+
+/// Looks at a share of the pages of the documentation's site, or at `all`.
+pub(crate) fn look_at_site(site: &Path, all: bool) -> Result<(), Failure> {
+    let shell = Shell::new()?;
+    shell.change_dir(workspace::root());
+    if let Some(folder) = prepared(&shell)? {
+        let (file, share) = (folder.join("site.mjs"), if all { "all" } else { "share" });
+        cmd!(shell, "node {file} {site} {share}").run()?;
+    }
+    Ok(())
+}
+
+/// The folder with the scripts and their packages. None: there is no browser, and that is accepted.
+fn prepared(shell: &Shell) -> Result<Option<PathBuf>, Failure> {
+    if !has_chromium() {
+        if std::env::var_os(SKIPS).is_some() {
+            println!("browser: skipped, for Chromium is not installed and {SKIPS} is set");
+            return Ok(None);
+        }
+        let message = format!(
+            "browser: Chromium is not installed; install Debian's packages chromium, nodejs and npm, name it in CHROMIUM, or set {SKIPS}=1 to skip this step"
+        );
+        return Err(Failure::Check(message));
+    }
+    let folder = workspace::root().join(FOLDER);
+    shell.create_dir(&folder)?;
+    for file in shell.read_dir(SCRIPTS)? {
+        if let Some(name) = file.file_name() {
+            shell.copy_file(&file, folder.join(name))?;
+        }
+    }
+    let lock = "package-lock.json";
+    // Only another lock makes the packages anew.
+    let (wanted, mark) = (shell.read_file(folder.join(lock))?, folder.join("installed"));
+    if shell.read_file(&mark).ok().as_ref() != Some(&wanted) {
+        let _here = shell.push_dir(&folder);
+        fetch(&cmd!(shell, "npm ci --loglevel=error --no-audit --no-fund --ignore-scripts"))?;
+        shell.write_file(&mark, &wanted)?;
+    }
+    Ok(Some(folder))
 }
 
 /// Whether the scripts find a browser.

@@ -11,7 +11,7 @@ use xshell::{Shell, cmd};
 use crate::flags::Release;
 use crate::test::FEATURES;
 use crate::workspace::{self, Failure};
-use crate::{bench, browser, explore, features, layers, release, requirements, servers, test, tidy};
+use crate::{bench, browser, explore, features, layers, release, requirements, servers, site, test, tidy};
 
 /// Runs all checks. The tests are skipped if they have just been `tested`.
 pub(crate) fn run(tested: bool) -> Result<(), Failure> {
@@ -22,6 +22,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     let mut done = Vec::new();
     // Registries are waited for while the processors are busy.
     let fetching = std::thread::spawn(|| servers::fetched(None));
+    let installing = std::thread::spawn(site::installed);
     done.push(step("fmt", || Ok(cmd!(shell, "cargo fmt --all --check").run()?)));
     // While cargo works for one, it lets no other call look into the same folder.
     let mut programs = None;
@@ -42,6 +43,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     let counting = std::thread::spawn(counted);
     done.push(step("browser", || browser::run(/*write*/ false, tested.then_some(AS_TESTED))));
     done.push(step("servers", || servers::run(joined(fetching)?, programs.as_ref())));
+    done.push(step("site", || site::run(&joined(installing)?, /*all*/ false)));
     if let Some(building) = building {
         for (step, printed) in joined(building)? {
             println!("\n{printed}{}", step.end());

@@ -50,7 +50,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// The links of a page to other files of ours, and within it.
-fn links(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(crate) fn links(text: &str) -> impl Iterator<Item = (usize, &str)> {
     prose(text)
         .flat_map(|(number, line)| {
             let targets = line.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
@@ -72,7 +72,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-fn joined(folder: &Path, to: &str) -> PathBuf {
+pub(crate) fn joined(folder: &Path, to: &str) -> PathBuf {
     let mut path = folder.to_owned();
     for part in Path::new(to).components() {
         match part {

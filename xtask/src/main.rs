@@ -48,6 +48,7 @@ mod requirements;
 mod rooms;
 mod rust_text;
 mod servers;
+mod site;
 mod teed;
 mod terms;
 mod test;
@@ -79,6 +80,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Explore(flags) => explore::run(flags.write, flags.full, /*programs*/ None),
         XtaskCmd::Bench(flags) => bench::run(flags.suite.as_deref(), flags.write, flags.against.as_deref()),
         XtaskCmd::Browser(flags) => browser::run(flags.write, None),
+        XtaskCmd::Site(flags) => site::installed().and_then(|mdbook| site::run(&mdbook, flags.all)),
         XtaskCmd::Servers(flags) => {
             servers::fetched(flags.suite.as_deref())
                 .and_then(|fetched| servers::run(fetched, /*programs*/ None))
