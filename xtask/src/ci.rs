@@ -1,4 +1,5 @@
-//! `cargo xtask ci`: every check. What waits runs beside what computes, and a step that fails does not hide the next.
+//! `cargo xtask ci`: runs every check. Steps that wait run in parallel with steps that compute, and a failed step does
+//! not stop the others.
 
 use std::io;
 use std::process::{Command, ExitStatus, Output};
@@ -10,9 +11,9 @@ use xshell::{Shell, cmd};
 use crate::flags::Release;
 use crate::test::FEATURES;
 use crate::workspace::{self, Failure};
-use crate::{bench, browser, explore, features, layers, release, requirements, servers, test, tidy};
+use crate::{bench, browser, explore, features, layers, release, requirements, servers, site, test, tidy};
 
-/// All checks; the tests among them, unless they have just been `tested`.
+/// Runs all checks. The tests are skipped if they have just been `tested`.
 pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     let shell = Shell::new()?;
     shell.change_dir(workspace::root());
@@ -21,6 +22,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     let mut done = Vec::new();
     // Registries are waited for while the processors are busy.
     let fetching = std::thread::spawn(|| servers::fetched(None));
+    let installing = std::thread::spawn(site::installed);
     done.push(step("fmt", || Ok(cmd!(shell, "cargo fmt --all --check").run()?)));
     // While cargo works for one, it lets no other call look into the same folder.
     let mut programs = None;
@@ -41,6 +43,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     let counting = std::thread::spawn(counted);
     done.push(step("browser", || browser::run(/*write*/ false, tested.then_some(AS_TESTED))));
     done.push(step("servers", || servers::run(joined(fetching)?, programs.as_ref())));
+    done.push(step("site", || site::run(&joined(installing)?, /*all*/ false)));
     if let Some(building) = building {
         for (step, printed) in joined(building)? {
             println!("\n{printed}{}", step.end());
@@ -65,12 +68,12 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     }
 }
 
-/// The crates that people take alone, and the binary as it is released, each built as its user builds it.
+/// Builds the crates that users depend on alone, and the released binary, each with its user's features.
 ///
-/// In a build of the whole workspace the features that one crate asks for hide what another forgot, so each is a call of
-/// its own: in one call for several, cargo would join their features again. The other crates depend on these and are
-/// not built without them, so the build of the workspace shows the same of them. Tests are added where they are cheap,
-/// which is where they need no crate that the workspace's build has not made with these very features.
+/// In a build of the whole workspace, the features that one crate enables hide missing ones of another. So each is a
+/// separate call of cargo, which joins features within a call. The remaining crates always depend on these, so the
+/// workspace build is enough for them. Tests are included where they need no crate that the workspace build has not
+/// made with the same features.
 const ALONE: [(&str, &[&str]); 7] = [
     ("loop-core", &["--all-targets"]),
     ("loop-prompts", &[]),
@@ -84,7 +87,7 @@ const ALONE: [(&str, &[&str]); 7] = [
     ("loopgate", &["--no-default-features"]),
 ];
 
-/// A check that is a call of cargo.
+/// A check that runs cargo.
 #[derive(Debug)]
 struct Call {
     name: String,
@@ -124,12 +127,12 @@ impl Call {
         }
     }
 
-    /// Makes it now, and shows what it prints.
+    /// Runs it and shows its output.
     fn shown(&self) -> Step {
         step(&self.name, || self.checked(self.command().status()))
     }
 
-    /// Makes it, and keeps what it prints.
+    /// Runs it and captures its output.
     fn kept(&self) -> (Step, String) {
         let start = Instant::now();
         let output = self.command().output();
@@ -141,7 +144,7 @@ impl Call {
     }
 }
 
-/// What `cargo xtask bench check` printed in a process of its own, and whether it passed. `None`: it cannot run here.
+/// The output of `cargo xtask bench check` in a separate process, and whether it passed. `None`: it cannot run here.
 fn counted() -> Result<Option<Output>, Failure> {
     if !bench::can_count()? {
         return Ok(None);
@@ -151,12 +154,12 @@ fn counted() -> Result<Option<Output>, Failure> {
     Command::new(program).args(["bench", "check"]).output().map(Some).map_err(failed)
 }
 
-/// Waits for what was done meanwhile.
+/// Waits for a parallel step.
 fn joined<T>(meanwhile: JoinHandle<Result<T, Failure>>) -> Result<T, Failure> {
     meanwhile.join().unwrap_or_else(|_| Err(Failure::Check("what was done meanwhile panicked".to_owned())))
 }
 
-/// Prints what was counted meanwhile.
+/// Prints the output of the parallel count.
 fn printed(counted: Option<Output>) -> Result<(), Failure> {
     let Some(Output { status, stdout, stderr }) = counted else {
         println!("valgrind is not here: instructions are not counted");
@@ -169,7 +172,7 @@ fn printed(counted: Option<Output>) -> Result<(), Failure> {
     }
 }
 
-/// The command as the tests of the workspace have built it, with its server.
+/// The command with its server, as the workspace's tests built it.
 const AS_TESTED: &str = "target/debug/loopgate";
 
 #[derive(Debug)]
@@ -189,7 +192,7 @@ fn step(name: &str, work: impl FnOnce() -> Result<(), Failure>) -> Step {
 }
 
 impl Step {
-    /// The line at its end.
+    /// The summary line.
     fn end(&self) -> String {
         let (name, seconds) = (&self.name, self.took.as_secs_f64());
         match &self.failure {

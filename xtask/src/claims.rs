@@ -1,4 +1,5 @@
-//! How the reader of values does on sets of texts that people labelled. They are fetched by hand and stay outside.
+//! `cargo xtask claims`: scores the claim checker on labelled public data sets, which are downloaded by hand and not
+//! committed.
 
 use std::path::Path;
 

@@ -1,10 +1,11 @@
-//! `cargo xtask crash`: real processes that are killed at exact places, and journals that fail: `crates/loopgate/tests/crash`.
+//! `cargo xtask crash`: runs `crates/loopgate/tests/crash`, which kills real processes at exact places and makes
+//! journals fail.
 
 use crate::teed::teed;
 use crate::test::FEATURES;
 use crate::workspace::Failure;
 
-/// Plays a seeded share, or with `full` everything, which takes a quarter of an hour and is for a person to start.
+/// Runs a seeded share of the scenarios, or with `full` all of them, which takes a quarter of an hour.
 pub(crate) fn run(full: bool, seed: Option<u64>, part: Option<&str>) -> Result<(), Failure> {
     let seed = seed.map(|seed| format!("--seed={seed}"));
     let mut arguments = vec!["test", "--locked", "-p", "loopgate", "--features", FEATURES];

@@ -1,4 +1,4 @@
-//! Files of a crate that import each other, directly or by way of others.
+//! Finds import cycles between the files of a crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ pub(crate) struct File {
     pub(crate) code: String,
 }
 
-/// The largest set of files each of which reaches all others by imports. Empty: there is no cycle.
+/// The largest set of files in which each reaches all others by imports. Empty: there is no cycle.
 ///
-/// An import is a path that begins with `crate` or `super`. It leads to the file of the longest module that it names. What a
-/// `mod.rs` or `lib.rs` only declares or exports is no import, and neither is what leads to such a file.
+/// An import is a path that begins with `crate` or `super`. It leads to the file of the longest module that it names.
+/// Declarations and re-exports in `mod.rs` and `lib.rs` do not count, and neither do imports of such a file.
 pub(crate) fn largest(files: &[File]) -> BTreeSet<String> {
     let modules: BTreeMap<Vec<&str>, &str> =
         files.iter().map(|file| (module_of(&file.name), &*file.name)).collect();
@@ -39,7 +39,7 @@ pub(crate) fn largest(files: &[File]) -> BTreeSet<String> {
     all.keys().map(|file| cycle(file)).max_by_key(BTreeSet::len).unwrap_or_default()
 }
 
-/// The files to which arrows lead from this one.
+/// The files that this one reaches by imports.
 fn reached<'a>(arrows: &BTreeMap<&'a str, BTreeSet<&'a str>>, from: &'a str) -> BTreeSet<&'a str> {
     let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(file) = open.pop() {
@@ -63,7 +63,7 @@ fn module_of(name: &str) -> Vec<&str> {
     if ["lib", "main", "mod"].contains(&name) { Vec::new() } else { name.split('/').collect() }
 }
 
-/// The paths that code names from the root of its crate, each group in braces opened by one level.
+/// The paths in code from the root of its crate, with the first level of braces expanded.
 fn paths(code: &str, module: &[&str]) -> Vec<Vec<String>> {
     let flat: String = code.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! The pictures of `docs/drawings`: each names all that it is about, so that no drawing misses what has come since.
+//! Checks that the drawings in `docs/drawings` are complete: each names every variant or crate that it is about.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ const ENUMS: [(&str, &str); 2] = [("phases", "Phase"), ("tool-call", "Verdict")]
 /// The drawing that names every crate.
 const CRATES: &str = "crates";
 
-/// What a drawing does not name.
+/// The names that are missing in a drawing.
 pub(crate) fn find_problems(root: &Path) -> Result<Vec<String>, Failure> {
     let ours = layers::ARROWS.iter().map(|(name, _)| (*name).to_owned()).filter(|name| name != "xtask");
     let mut all = vec![(CRATES, ours.collect())];
@@ -29,7 +29,7 @@ pub(crate) fn find_problems(root: &Path) -> Result<Vec<String>, Failure> {
     Ok(problems)
 }
 
-/// The variants of an enum of `loop-core`, as they are written in JSON.
+/// The variants of an enum of `loop-core`, by their JSON names.
 fn variants(root: &Path, name: &str) -> Result<Vec<String>, Failure> {
     let head = format!("pub enum {name} {{\n");
     for path in workspace::files_below(&root.join("crates/loop-core/src"), "rs")? {

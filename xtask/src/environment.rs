@@ -1,16 +1,16 @@
-//! The environment in which the commands start `cargo`.
+//! Cleans the environment in which the commands run `cargo`.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::{Command, ExitCode};
 
-/// What the variables of a package begin with that `cargo run` sets for the program that it starts.
+/// Prefixes of the variables that `cargo run` sets for the program's package.
 const OF_A_PACKAGE: [&str; 2] = ["CARGO_MANIFEST_", "CARGO_PKG_"];
 
-/// Starts this program again without the variables of its package, where there are any.
+/// Restarts this program without these variables, if there are any.
 ///
-/// Build scripts may ask to be run again when such a variable changes, and that of `ring` does. With these variables
-/// `cargo xtask` would build `ring` and all crates that need it again after `cargo`, and `cargo` after `cargo xtask`.
+/// Some build scripts, such as that of `ring`, run again when such a variable changes. With them, `cargo xtask` and
+/// `cargo` would each rebuild `ring` and its dependents after the other.
 pub(crate) fn cleaned() -> Option<io::Result<ExitCode>> {
     let set: Vec<OsString> =
         std::env::vars_os().map(|(name, _)| name).filter(|it| is_of_a_package(it)).collect();
@@ -27,7 +27,7 @@ pub(crate) fn cleaned() -> Option<io::Result<ExitCode>> {
     }))
 }
 
-/// The program takes the place of this one, so that a signal to this process reaches it.
+/// Replaces this process by the command, so that signals reach it.
 #[cfg(unix)]
 fn replaced(mut command: Command) -> io::Result<ExitCode> {
     Err(std::os::unix::process::CommandExt::exec(&mut command))

@@ -1,5 +1,5 @@
-//! `cargo xtask explore`: the walk over the reachable states of small runs, wider than in a test run, and many more
-//! random cases of the core's properties.
+//! `cargo xtask explore`: walks the reachable states of small runs further than a test does, and tries many more random
+//! cases of the core's properties.
 
 use std::fs;
 
@@ -10,14 +10,13 @@ use crate::servers::{self, TestPrograms};
 use crate::teed::{teed, teed_in};
 use crate::workspace::{self, Failure};
 
-/// The file that says what the walk saw.
+/// The file with the expected results of the walk.
 const SEEN: &str = "crates/loop-core/tests/explore/walk.txt";
 
-/// Walks every alphabet of `crates/loop-core/tests/explore`, optimised, and prints a line about each. What it saw is
-/// written into its file, or compared with it. A `full` walk goes five times as far, and is only
-/// printed.
+/// Walks every alphabet of `crates/loop-core/tests/explore`, optimised, and prints a line for each. The result is
+/// compared with its file, or written to it. A `full` walk sees five times as many states and is only printed.
 ///
-/// After a test run of the workspace, its `programs` and the walk that `cargo xtask bench check` has built are run.
+/// After a test run of the workspace, its `programs` and the walk built by `cargo xtask bench check` are used.
 pub(crate) fn run(write: bool, full: bool, programs: Option<&TestPrograms>) -> Result<(), Failure> {
     println!(
         "states, edges and ends by alphabet; `cut` where the walk was ended before it had seen everything"
@@ -63,8 +62,8 @@ pub(crate) fn run(write: bool, full: bool, programs: Option<&TestPrograms>) -> R
     Err(Failure::Check(format!("{SEEN}: {what}")))
 }
 
-/// Tries the properties of the core over many random cases, others each time. The tests are as `cargo test` builds them:
-/// to optimise all of them takes longer than these run.
+/// Tries the core's properties on many new random cases. The tests are unoptimised, since optimising them takes longer
+/// than they run.
 fn properties(programs: Option<&TestPrograms>) -> Result<(), Failure> {
     let times = [("LOOPGATE_PROPERTIES", "20")];
     let (_, passed) = if let Some(programs) = programs {
@@ -82,7 +81,7 @@ fn properties(programs: Option<&TestPrograms>) -> Result<(), Failure> {
 const CORE: &str = "loop-core";
 const PROPERTIES: [&str; 2] = ["properties::", "repeats_ledger::"];
 
-/// What was seen of an alphabet.
+/// The result of the walk of an alphabet.
 #[derive(Debug, PartialEq, Eq)]
 struct Walked {
     name: String,
@@ -93,7 +92,7 @@ struct Walked {
     is_cut: bool,
 }
 
-/// The content of the file: all in one sentence, then a row an alphabet.
+/// The content of the file: a summary sentence, then a row for each alphabet.
 fn table(lines: &[String]) -> Result<String, Failure> {
     let mut walked: Vec<Walked> = lines.iter().filter_map(|line| read(line)).collect();
     walked.sort_by(|a, b| a.name.cmp(&b.name));

@@ -1,9 +1,8 @@
-//! Whether the README's first command and the tests build the same dependencies.
+//! Checks that the README's first command and the tests build shared dependencies with the same features.
 //!
-//! A feature more of one dependency builds it again for the tests, and all crates above it. The feature `as-tested` of
-//! `loopgate` asks for the features that tests want, and this check says which are missing there.
-//! It also says where a library of which procedural macros are made is a dependency of a program: then cargo builds the
-//! macros in another way, and what is above them.
+//! A dependency with an additional feature is built again for the tests, with all crates above it. The feature
+//! `as-tested` of `loopgate` enables the features that the tests need, and this check finds missing ones. It also finds
+//! libraries of procedural macros that a program depends on, since cargo then builds the macros twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +11,10 @@ use xshell::{Shell, cmd};
 use crate::test::WORKSPACE;
 use crate::workspace::{self, Failure};
 
-/// Crates of ours that have no feature of their own in the tests: both commands are to share them, and all below.
+/// Crates that must have the same features in both builds, with everything below them.
 const SHARED: [&str; 3] = ["loop-llm", "loop-mock", "loop-prompts"];
 
-/// A package with its version, and the features with which it is built: several where programs of the build have others.
+/// The features of each package. A package has several sets if the programs of a build differ.
 type Features = BTreeMap<String, BTreeSet<String>>;
 
 pub(crate) fn run() -> Result<(), Failure> {
@@ -48,7 +47,7 @@ fn features(tree: &str) -> Features {
     features
 }
 
-/// What is shared and has features in the first command with which no test builds it.
+/// Shared packages whose features in the first command occur in no test build.
 fn problems(shared: &Features, first: &Features, tests: &Features) -> Vec<String> {
     let empty = BTreeSet::new();
     let mut problems = Vec::new();
@@ -69,7 +68,7 @@ fn problems(shared: &Features, first: &Features, tests: &Features) -> Vec<String
     problems
 }
 
-/// The libraries of procedural macros that are part of a program.
+/// Libraries of procedural macros that a program depends on.
 fn libraries_of_macros(programs: &Features) -> Vec<String> {
     let is_one = |package: &&String| {
         let name = package.split(' ').next().unwrap_or_default();

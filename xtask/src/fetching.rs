@@ -1,4 +1,4 @@
-//! Commands that fetch from a registry, which may fail once and work a moment later.
+//! Retries commands that download from a registry, which may fail temporarily.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use xshell::Cmd;
 
 use crate::workspace::Failure;
 
-/// How long each further try is waited for.
+/// The pauses before the retries.
 const PAUSES: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(20), Duration::from_secs(60)];
 
-/// Runs the command until it succeeds, four times at most.
+/// Runs the command until it succeeds, at most four times.
 pub(crate) fn fetch(command: &Cmd<'_>) -> Result<(), Failure> {
     tried(&command.to_string(), &PAUSES, || command.run())
 }

@@ -54,6 +54,11 @@ xflags::xflags! {
             /// Make the pictures in docs/pictures anew
             optional --write
         }
+        /// Build the documentation as a site in target/site, and check its links and its pages in headless Chromium.
+        cmd site {
+            /// See every page in the browser, in place of a share
+            optional --all
+        }
         /// Hold the dependencies between the crates against the table in xtask/src/layers.rs.
         cmd layers {}
         /// Compare the features of shared dependencies in the README's first command and in the tests.

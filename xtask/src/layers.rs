@@ -1,6 +1,7 @@
-//! `cargo xtask layers`: which crate may know which, and what must stay out of the lower ones at any depth.
+//! `cargo xtask layers`: checks which crate may depend on which, and which dependencies the lower crates must not have
+//! at any depth.
 //!
-//! The table is [`ARROWS`]. Dependencies of tests (`[dev-dependencies]`) are not held to it.
+//! The table is [`ARROWS`]. Dependencies of tests (`[dev-dependencies]`) are not checked.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use xshell::{Shell, cmd};
 use crate::rooms;
 use crate::workspace::{self, Failure};
 
-/// For each crate of ours, the crates of ours on which it may depend directly.
+/// For each crate of the workspace, the workspace crates that it may depend on directly.
 pub(crate) const ARROWS: [(&str, &[&str]); 17] = [
     ("loop-core", &[]),
     ("loop-claims", &["loop-core"]),
@@ -56,7 +57,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 17] = [
     ("xtask", &[]),
 ];
 
-/// What a crate must not bring in, at any depth.
+/// The dependencies that a crate must not have, at any depth.
 const FORBIDDEN: [(&str, &[&str]); 5] = [
     ("loop-claims", &["tokio", "rusqlite"]),
     ("loop-core", &["tokio", "reqwest", "rand", "getrandom", "socket2", "mio", "hyper"]),
@@ -65,7 +66,7 @@ const FORBIDDEN: [(&str, &[&str]); 5] = [
     ("loop-prompts", &["rusqlite"]),
 ];
 
-/// How many packages a crate may bring in, itself counted.
+/// The most packages of a crate's dependency tree, itself included.
 const MAX_PACKAGES: [(&str, usize); 1] = [("loop-core", 40)];
 
 pub(crate) fn run() -> Result<(), Failure> {
@@ -96,7 +97,7 @@ fn find_problems() -> Result<(Metadata, Vec<String>), Failure> {
     Ok((metadata, problems))
 }
 
-/// One line for each breach. `manifests` holds the text of each member's Cargo.toml by the member's name.
+/// One line for each violation. `manifests` has the text of each member's Cargo.toml by the member's name.
 fn check(metadata: &Metadata, manifests: &BTreeMap<String, String>) -> Vec<String> {
     let mut problems = Vec::new();
     let line = |package: &Package, dependency: &Dependency| {
@@ -153,7 +154,7 @@ fn check(metadata: &Metadata, manifests: &BTreeMap<String, String>) -> Vec<Strin
     problems
 }
 
-/// What we need of `cargo metadata`.
+/// The relevant parts of `cargo metadata`.
 #[derive(Debug)]
 struct Metadata {
     packages: BTreeMap<String, Package>,
@@ -174,7 +175,7 @@ struct Dependency {
     name: String,
     rename: Option<String>,
     kind: Kind,
-    /// Whether only a feature adds it.
+    /// Whether it is optional.
     optional: bool,
 }
 
@@ -228,8 +229,7 @@ impl Metadata {
         self.members().find(|package| package.name == name)
     }
 
-    /// Every package that a member without features depends on by normal dependencies: by its id, a shortest path of
-    /// names to it.
+    /// All packages that a member without features depends on, by id, each with a shortest path of names to it.
     fn reach(&self, name: &str) -> BTreeMap<String, Vec<String>> {
         let mut paths = BTreeMap::new();
         let named =

@@ -1,11 +1,11 @@
-//! Links between the pages: each leads to a file that is there, and to a heading that it has.
+//! Checks the links between the pages of the docs: each must lead to an existing file and heading.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use crate::workspace::{self, Failure};
 
-/// Every link of a page to something that is not there.
+/// Every broken link.
 pub(crate) fn find_problems(root: &Path) -> Result<Vec<String>, Failure> {
     let mut pages = BTreeMap::new();
     for folder in ["docs", "examples"] {
@@ -50,7 +50,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// The links of a page to other files of ours, and within it.
-fn links(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(crate) fn links(text: &str) -> impl Iterator<Item = (usize, &str)> {
     prose(text)
         .flat_map(|(number, line)| {
             let targets = line.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
@@ -59,7 +59,7 @@ fn links(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, link)| !link.contains(':') && !link.contains(' '))
 }
 
-/// The anchors of a page's headings, as hosts of repositories make them.
+/// The anchors of a page's headings, in the format of code hosts.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text).filter_map(|(_, line)| {
         line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#'))
@@ -72,7 +72,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-fn joined(folder: &Path, to: &str) -> PathBuf {
+pub(crate) fn joined(folder: &Path, to: &str) -> PathBuf {
     let mut path = folder.to_owned();
     for part in Path::new(to).components() {
         match part {

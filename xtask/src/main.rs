@@ -1,4 +1,29 @@
-//! The project's own commands: `cargo xtask --help` lists them. One file a subcommand.
+//! The project's maintenance commands: test, check, measure and release this workspace. `cargo xtask --help` lists them.
+//!
+//! **What it is not.** It is not published, and no crate depends on it. It depends on no crate of the workspace, so it builds in
+//! seconds. Commands that need them run their programs.
+//!
+//! ```text
+//! cargo xtask test core     # the tests of one crate
+//! cargo xtask tidy          # style checks, in a second
+//! cargo xtask ci            # everything that the build machine checks
+//! ```
+//!
+//! | module | what you find there |
+//! |---|---|
+//! | [`flags`] | the command line |
+//! | [`test`](mod@test), [`ci`] | `test` and `ci`: all tests, and all checks |
+//! | [`tidy`], [`terms`], [`links`], [`drawings`] | `tidy`: style, words, links of the docs, complete drawings |
+//! | [`layers`], [`rooms`] | `layers`: which crate and which module may use which |
+//! | [`requirements`] | `requirements`: which tests name which requirement |
+//! | [`features`] | `features`: whether builds share their dependencies |
+//! | [`crash`], [`explore`] | `crash` and `explore`: killed processes, and all reachable states of small runs |
+//! | [`servers`], [`browser`] | `servers` and `browser`: tests that need third-party programs, or Chromium |
+//! | [`bench`](mod@bench), [`measures`], [`claims`] | `bench`, `measures` and `claims`: instruction counts, size of the code, scores of the claim checker |
+//! | [`prices`] | `prices`: the price table, from a published package |
+//! | [`publish`], [`release`] | `publish` and `release`: packages for registries, and the files of a release |
+//! | [`workspace`], [`environment`], [`fetching`], [`teed`] | shared: paths and failures, cargo's environment, downloads, captured output |
+//! | [`rust_text`], [`cycles`] | shared: Rust source without comments and strings, and import cycles |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this binary is for")]
 
 mod bench;
@@ -23,6 +48,7 @@ mod requirements;
 mod rooms;
 mod rust_text;
 mod servers;
+mod site;
 mod teed;
 mod terms;
 mod test;
@@ -54,6 +80,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Explore(flags) => explore::run(flags.write, flags.full, /*programs*/ None),
         XtaskCmd::Bench(flags) => bench::run(flags.suite.as_deref(), flags.write, flags.against.as_deref()),
         XtaskCmd::Browser(flags) => browser::run(flags.write, None),
+        XtaskCmd::Site(flags) => site::installed().and_then(|mdbook| site::run(&mdbook, flags.all)),
         XtaskCmd::Servers(flags) => {
             servers::fetched(flags.suite.as_deref())
                 .and_then(|fetched| servers::run(fetched, /*programs*/ None))

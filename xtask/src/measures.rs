@@ -1,7 +1,7 @@
-//! `cargo xtask measures`: how large the house is, and how well it can be read, counted the same way each time.
+//! `cargo xtask measures`: the size and readability of the code in numbers, with bounds.
 //!
-//! A line of code is neither blank nor comment, and in no test. Product are the crates that users build; `loop-testkit`,
-//! `xtask` and `fuzz` are for us.
+//! A line of code is not blank, not a comment and not part of a test. The product is the crates that users build,
+//! without `loop-testkit`, `xtask` and `fuzz`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,10 +10,10 @@ use crate::cycles::{self, File};
 use crate::workspace::{self, Failure};
 use crate::{rust_text, terms};
 
-/// What is counted, the count, and its bound.
+/// A measure: its name, its value and its bound.
 type Row = (String, String, String);
 
-/// The bounds of the crates, in lines of code. They hold at the end of the redesign.
+/// The bounds of the crates, in lines of code.
 const BOUNDS: [(&str, usize); 17] = [
     ("loop-core", 15_000),
     ("loop-claims", 2_500),
@@ -34,10 +34,10 @@ const BOUNDS: [(&str, usize); 17] = [
     ("xtask", 3_000),
 ];
 
-/// Crates that are no part of what users build.
+/// Crates that are not part of the product.
 const DEV: [&str; 2] = ["loop-testkit", "xtask"];
 
-/// Strings on which a decision was taken where a type belongs.
+/// Strings on which code must not decide, since types exist for them.
 const DECIDING: [&str; 4] = ["NO_DATA_FOUND", "IN_DOUBT", "INVALID", "DOUBT"];
 
 pub(crate) fn run() -> Result<(), Failure> {
@@ -182,7 +182,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Public fields of the core's spec that a table of a domain file declares again.
+/// Public fields of the core's spec that a table of a domain file declares a second time.
 fn declared_twice(sources: &[Source]) -> BTreeSet<String> {
     let fields = |paths: &[&str], before: &str| -> BTreeSet<String> {
         let is_of = |file: &&Source| paths.iter().any(|path| file.path.starts_with(path));
@@ -201,7 +201,7 @@ fn declared_twice(sources: &[Source]) -> BTreeSet<String> {
     spec.intersection(&tables).cloned().collect()
 }
 
-/// Names that the root of a crate exports. Modules, and crates that are exported as modules, do not count.
+/// The number of names that the root of a crate exports, without modules and crates re-exported as modules.
 fn root_names(code: &str) -> usize {
     let mut count = 0;
     let mut depth = 0_usize;
@@ -225,13 +225,13 @@ fn root_names(code: &str) -> usize {
     count
 }
 
-/// The commands of the page that is made from the help texts, without those below them.
+/// The top-level commands in the page of help texts.
 fn commands(help: &str) -> BTreeSet<&str> {
     let heads = help.lines().filter_map(|line| line.strip_prefix("## `loopgate ")?.strip_suffix('`'));
     heads.filter_map(|name| name.split(' ').next()).collect()
 }
 
-/// Options of all commands, without those that every command has.
+/// The number of options of all commands, without the global ones.
 fn options(help: &str) -> usize {
     // What a text of an option says begins further to the right.
     let option = |line: &&str| line.starts_with("  -") || line.starts_with("      --");

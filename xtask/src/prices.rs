@@ -1,8 +1,8 @@
-//! `cargo xtask prices [--check] [--wheel FILE]`: the price table, made from the published package `genai-prices`.
+//! `cargo xtask prices`: generates the price table from the published package `genai-prices`.
 //!
-//! The package is fetched from the package index by pip and only read: none of its code runs. The same package gives the
-//! same table, with one model a line. With `--check` nothing is written: the package of the version that the table names
-//! must give the table that is committed.
+//! pip downloads the package, and none of its code runs. The same package always gives the same table, with one model a
+//! line. With `--check` nothing is written: the committed table must equal the one generated from the version that it
+//! names.
 
 mod convert;
 mod rules;
@@ -20,7 +20,7 @@ use crate::workspace::{self, Failure};
 const TABLE: &str = "crates/loop-llm/src/prices/table.json";
 /// The package, at the package index.
 const PACKAGE: &str = "genai-prices";
-/// The larger a table, the longer every program starts and the less it is read.
+/// The most bytes of the table, since every program loads it at its start.
 const MAX_BYTES: usize = 300_000;
 
 pub(crate) fn run(check: bool, wheel: Option<&Path>) -> Result<(), Failure> {
@@ -76,23 +76,24 @@ fn fetched(shell: &Shell, version: Option<String>) -> Result<PathBuf, Failure> {
     wheel.ok_or_else(|| Failure::Check(format!("pip returned no wheel of {wanted}")))
 }
 
-/// The day of the committed table, where the package gives the same models: a table is not newer for being made again.
+/// The date of the committed table, if the models are unchanged. Generating the same table again does not make it
+/// newer.
 fn dated(committed: &str, version: &str, converted: &Converted) -> Option<String> {
     let dated = header(committed, "dated")?;
     (written(version, &dated, converted).ok()? == committed).then_some(dated)
 }
 
-/// A text of the table's first line.
+/// A member in the table's first line.
 fn header(table: &str, key: &str) -> Option<String> {
     let first = table.lines().next()?.strip_suffix(HEAD_END)?;
     let head: Value = serde_json::from_str(&format!("{first}}}")).ok()?;
     head.get(key)?.as_str().map(str::to_owned)
 }
 
-/// Between the head and the first model.
+/// The text between the head and the first model.
 const HEAD_END: &str = ",\"models\":[";
 
-/// The table as it is committed: a line for the head, and one a model.
+/// The table in its committed format: a line for the head, and one for each model.
 fn written(version: &str, dated: &str, converted: &Converted) -> Result<String, Failure> {
     let head = json!({
         "format": 1,
@@ -114,7 +115,7 @@ fn written(version: &str, dated: &str, converted: &Converted) -> Result<String, 
     }
 }
 
-/// JSON with its members by name, however `serde_json` was built.
+/// JSON with sorted members, independent of features of `serde_json`.
 fn sorted(mut value: Value) -> String {
     value.sort_all_objects();
     value.to_string()

@@ -1,15 +1,14 @@
-//! `cargo xtask publish --dry-run`: whether every crate can be published, in the order of their dependencies.
+//! `cargo xtask publish --dry-run`: checks that every crate can be published, in the order of their dependencies.
 
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
 use crate::workspace::{self, Failure};
 
-/// How many keywords a registry takes.
+/// The most keywords of a package in the registry.
 const MAX_KEYWORDS: usize = 5;
 
-/// Checks what a registry shows of each crate, then makes all packages, and builds each from its package unless this is
-/// `quick`.
+/// Checks the metadata of each crate, then packages all of them, and builds each package unless this is `quick`.
 pub(crate) fn run(dry_run: bool, quick: bool) -> Result<(), Failure> {
     if !dry_run {
         let message = "publish: give --dry-run; `cargo publish --workspace` publishes what it has checked";
@@ -36,7 +35,7 @@ fn is_published(package: &Value) -> bool {
     package.get("publish").is_none_or(|publish| publish.as_array().is_none_or(|to| !to.is_empty()))
 }
 
-/// What is missing of what a registry shows.
+/// Missing metadata of a package.
 fn problems(package: &Value) -> Vec<String> {
     let text = |field: &str| package.get(field).and_then(Value::as_str).unwrap_or_default();
     let count = |field: &str| package.get(field).and_then(Value::as_array).map_or(0, Vec::len);

@@ -1,7 +1,7 @@
-//! `cargo xtask release`: the files of a release for one platform, from a checkout or around a program that is built.
+//! `cargo xtask release`: makes the files of a release for one platform, from a checkout or from a built program.
 //!
-//! What is released is decided here, from cargo's metadata: names, versions, features, platforms. `xtask/release/pack.sh` makes
-//! the packages of it, and `xtask/release/check.sh` installs each.
+//! This module decides names, versions, features and platforms from cargo's metadata. `xtask/release/pack.sh` makes the
+//! packages, and `xtask/release/check.sh` installs each.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,11 @@ use xshell::{Shell, cmd};
 use crate::flags::Release;
 use crate::workspace::{self, Failure};
 
-/// What a release is built with.
+/// The features of a release build.
 const FEATURES: &str = "http,command,files,postgres,mcp,mcp-server,server,otel";
 
-/// What is released: the target, the architecture of Debian and of images (`-`: there is no such package), the platform of
-/// Node, and the tag of a wheel. The command does not build on Windows: it uses signals and terminals of Unix.
+/// The platforms: the target, the architecture for Debian and images (`-`: no such package), the platform of Node, and
+/// the tag of a wheel. Windows is not among them, since the command uses signals and terminals of Unix.
 const PLATFORMS: [[&str; 4]; 4] = [
     ["x86_64-unknown-linux-musl", "amd64", "linux-x64", "manylinux2014_x86_64.musllinux_1_1_x86_64"],
     ["aarch64-unknown-linux-musl", "arm64", "linux-arm64", "manylinux2014_aarch64.musllinux_1_1_aarch64"],
@@ -23,7 +23,7 @@ const PLATFORMS: [[&str; 4]; 4] = [
     ["aarch64-apple-darwin", "-", "darwin-arm64", "macosx_11_0_arm64"],
 ];
 
-/// Makes the files; with `check`, installs each and runs its first commands.
+/// Makes the files. With `check`, installs each package and runs its first commands.
 pub(crate) fn run(flags: &Release) -> Result<(), Failure> {
     let shell = Shell::new()?;
     let here = shell.current_dir();
@@ -89,7 +89,7 @@ pub(crate) fn run(flags: &Release) -> Result<(), Failure> {
     Ok(shell.remove_path(&work)?)
 }
 
-/// The static target of this machine if it is installed and a program is to be built, else that of this machine.
+/// The static target of this machine if it is installed and a program is to be built, else the default target.
 fn default_target(shell: &Shell, is_given: bool) -> Result<String, Failure> {
     let rustc = cmd!(shell, "rustc --version --verbose").quiet().read()?;
     let host = rustc.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
@@ -99,7 +99,7 @@ fn default_target(shell: &Shell, is_given: bool) -> Result<String, Failure> {
     Ok(if is_installed && !is_given { fixed } else { host.to_owned() })
 }
 
-/// The program, built as it is released.
+/// Builds the program with the settings of a release.
 fn built(shell: &Shell, target: &str) -> Result<PathBuf, Failure> {
     let features = ["--no-default-features", "--features", FEATURES];
     cmd!(shell, "cargo build --release --locked -p loopgate --target {target} {features...}").run()?;

@@ -1,9 +1,9 @@
-//! `cargo xtask requirements`: checks the table in `docs/requirements.md` against the ids that tests name.
+//! `cargo xtask requirements`: checks that tests name the ids in the table `docs/requirements.md`, and only those.
 //!
 //! A test names an id in a comment, a doc comment or a string, inside a `#[cfg(test)]` part, in a file under `tests/`, or in
 //! `loop-testkit`, whose checks run in the tests of other crates.
-//! The table is true when each row `test` is named, each row `decision: ADR NNNN` is explained by
-//! that record and claimed by no test and no eval case, and no test names a row that is not there.
+//! Each row `test` must be named by a test. Each row `decision: ADR NNNN` must be explained by that record, and not be
+//! claimed by a test or an eval case. No test may name an unknown row.
 //! In addition, every invariant, fault and control of the reliability page is named by a test, or is in
 //! `docs/reference/testing.md` with the issue that it comes with.
 
@@ -17,7 +17,7 @@ use self::table::{Id, Row, State};
 use crate::rust_text;
 use crate::workspace::{self, Failure};
 
-/// `list`: each row is printed with the tests that name it, or with what it is instead.
+/// `list`: prints each row with the tests that name it, or with its other state.
 pub(crate) fn run(list: bool, shared: Option<&Path>) -> Result<(), Failure> {
     let root = workspace::root();
     let rows = match table::parse(&workspace::read(&root.join(TABLE))?) {
@@ -52,12 +52,12 @@ pub(crate) fn run(list: bool, shared: Option<&Path>) -> Result<(), Failure> {
     workspace::report("requirements", &problems)
 }
 
-/// The crate of fixtures: all of it belongs to tests.
+/// The crate of fixtures, which counts as tests.
 const TEST_KIT: &str = "loop-testkit";
 
 const TABLE: &str = "docs/requirements.md";
 
-/// Where a test names an id, as `file:line`.
+/// The places at which tests name each id, as `file:line`.
 type Places = BTreeMap<Id, BTreeSet<String>>;
 
 fn compare(rows: &[Row], named: &Places) -> Vec<String> {
@@ -91,8 +91,8 @@ fn compare(rows: &[Row], named: &Places) -> Vec<String> {
     problems.into_iter().map(|(_, text)| text).collect()
 }
 
-/// What is wrong with rows that a later decision contradicts: the record is not there, or does not name the row, or an
-/// eval case claims to cover it.
+/// Errors in rows that a later decision contradicts: the record is missing, it does not name the row, or an eval case
+/// claims the row.
 fn decided(rows: &[Row], named: &Places, root: &Path) -> Result<Vec<String>, Failure> {
     let records = workspace::files_below(&root.join("docs/adr"), "md")?;
     let cases = workspace::files_below(&root.join("examples"), "json")?;
@@ -151,7 +151,7 @@ fn summary(rows: &[Row], named: &Places) -> Vec<String> {
     lines.collect()
 }
 
-/// What tests name: rows of the table, and promises of the reliability page.
+/// The ids that tests name: rows of the table, and promises of the reliability page.
 #[derive(Default)]
 struct Named {
     rows: Places,
@@ -185,7 +185,7 @@ fn named_by_tests(root: &Path) -> Result<Named, Failure> {
     Ok(places)
 }
 
-/// A Rust file, what of it is code, and what of it belongs to tests.
+/// A Rust file with the ranges of its code and of its tests.
 struct Source {
     path: PathBuf,
     text: String,

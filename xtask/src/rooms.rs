@@ -1,14 +1,14 @@
-//! The rooms of `loop-core`, of `loop-runtime` and of `loopgate`: which may use which. Part of `cargo xtask layers`.
+//! Checks which modules of `loop-core`, `loop-runtime` and `loopgate` may use which. Part of `cargo xtask layers`.
 //!
-//! A room is a folder of the crate's sources with one door, its `mod.rs`. It uses the rooms below it in its table, and
-//! itself, and nothing else: every path that begins with `crate::` is read, in `use` and in code, in tests as well.
+//! A room is a top-level folder of a crate, used only through its `mod.rs`. It may use itself and the rooms that its
+//! table lists. Every path that begins with `crate::` is checked, in `use` and in code, in tests too.
 
 use std::path::Path;
 
 use crate::rust_text;
 use crate::workspace::{self, Failure};
 
-/// A crate that has rooms: its name, and each room with the rooms that it may use.
+/// A crate with rooms: its name, and each room with the rooms that it may use.
 type House = (&'static str, &'static [(&'static str, &'static [&'static str])]);
 
 const HOUSES: [House; 3] = [
@@ -53,10 +53,10 @@ const HOUSES: [House; 3] = [
     ),
 ];
 
-/// What the commands use: no command uses one of another group.
+/// The rooms that command rooms may use. A command room may not use another one.
 const COMMANDS: [&str; 5] = ["output", "args", "context", "shown", "drive"];
 
-/// One line for each path that goes upward, for each file outside of the rooms and for each room without a door.
+/// One line for each forbidden path, for each file outside of a room, and for each room without a `mod.rs`.
 pub(crate) fn find_problems() -> Result<Vec<String>, Failure> {
     let root = workspace::root();
     let mut problems = Vec::new();
@@ -76,7 +76,7 @@ pub(crate) fn find_problems() -> Result<Vec<String>, Failure> {
     Ok(problems)
 }
 
-/// What is wrong with one file; `path` is below the sources of the crate.
+/// The errors in one file. `path` is relative to the sources of the crate.
 fn check((krate, rooms): &House, path: &Path, text: &str) -> Vec<String> {
     let shown = format!("crates/{krate}/src/{}", path.display());
     let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
@@ -106,7 +106,7 @@ fn check((krate, rooms): &House, path: &Path, text: &str) -> Vec<String> {
     problems
 }
 
-/// The first names after `crate::` in a file's code, each with its line; those in braces one by one. A path by `super` that
+/// The first names after `crate::` in a file's code, each with its line, with braces expanded. A path by `super` that
 /// leaves a room counts as one from the root. `depth` is how many folders below the root the file is.
 fn names_of_root(code: &str, depth: usize) -> Vec<(usize, &str)> {
     let leaves = "super::".repeat(depth + 1);
@@ -128,7 +128,7 @@ fn names_of_root(code: &str, depth: usize) -> Vec<(usize, &str)> {
     found
 }
 
-/// The first word of each entry of a group in braces, up to the brace that ends it.
+/// The first word of each entry of a group in braces.
 fn firsts(group: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let (mut depth, mut from) = (0_usize, 0);

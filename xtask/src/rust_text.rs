@@ -1,10 +1,10 @@
-//! Rust source as text: what is code, what is a comment or a string, and what belongs to tests.
+//! Splits Rust source into code, comments, strings and tests.
 //!
-//! Not a parser: enough of a lexer that a brace in a string or an attribute in a comment does not mislead it.
+//! It is not a parser, but enough of a lexer that braces in strings and attributes in comments do not confuse it.
 
 use std::ops::Range;
 
-/// The same text, byte for byte as long, with blanks for comments and for the inside of strings.
+/// The text with blanks in place of comments and of the content of strings. Byte positions stay the same.
 pub(crate) fn code_only(text: &str) -> String {
     let bytes = text.as_bytes();
     let at = |i: usize| bytes.get(i).copied().unwrap_or(0);
@@ -30,12 +30,12 @@ pub(crate) fn code_only(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// What a file says about its tests.
+/// The parts of a file that are tests.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct TestParts {
     /// The bytes that only a test build sees.
     pub(crate) ranges: Vec<Range<usize>>,
-    /// The modules of such parts that are in files of their own.
+    /// The test modules that are in files of their own.
     pub(crate) modules: Vec<String>,
 }
 
@@ -163,7 +163,7 @@ fn matching(code: &str, start: usize) -> Option<usize> {
     None
 }
 
-/// The end of the item that starts after an attribute: its `;`, its closing brace, or that of what contains it.
+/// The end of the item after an attribute: its `;`, its closing brace, or that of the enclosing item.
 fn item_end(code: &str, start: usize) -> usize {
     let mut depth = 0_i32;
     for (i, byte) in code.bytes().enumerate().skip(start) {

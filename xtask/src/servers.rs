@@ -1,7 +1,8 @@
-//! `cargo xtask servers [SUITE]`: the tests that need programs of others, which are fetched from their registries first.
+//! `cargo xtask servers [SUITE]`: runs the tests that need third-party programs, which it downloads from their
+//! registries first.
 //!
-//! Such a test is `#[ignore]`d, so that `cargo test` needs nothing but a compiler, and finds its programs by the
-//! environment that its suite sets.
+//! Such a test is `#[ignore]`d, so that `cargo test` needs only a compiler. Environment variables of its suite say
+//! where its programs are.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,22 +16,22 @@ use crate::teed::{teed, teed_in};
 use crate::test::{FEATURES, WORKSPACE};
 use crate::workspace::{self, Failure};
 
-/// The folder of the programs that are fetched.
+/// The folder of the downloaded programs.
 const FOLDER: &str = "target/servers";
 
 /// Variables of the environment with their values.
 type Environment = Vec<(&'static str, String)>;
 
-/// TestPrograms of others, and the tests that need them.
+/// Third-party programs, and the tests that need them.
 struct Suite {
     name: &'static str,
-    /// Fetches the programs into a folder, unless they are there, and returns the environment by which tests find them.
+    /// Downloads the programs into a folder, unless they exist, and returns the environment for the tests.
     fetch: fn(&Shell, &Path) -> Result<Environment, Failure>,
-    /// The package with its features, and a path of test modules; only tests that are `#[ignore]`d run.
+    /// The package with its features, and a path of test modules. Only `#[ignore]`d tests run.
     tests: &'static [((&'static str, &'static str), &'static str)],
 }
 
-/// The features of a package are the same in all suites, so that it is built once.
+/// A package has the same features in all suites, so that it is built once.
 const CONNECTORS: (&str, &str) = ("loop-tools", "command,files,http,mcp,postgres");
 const LOOPGATE: (&str, &str) = ("loopgate", FEATURES);
 const DOMAIN: (&str, &str) = ("loop-domain", "command,files,http,mcp,postgres");
@@ -66,13 +67,13 @@ const SUITES: &[Suite] = &[
     Suite { name: "openapi-documents", fetch: documents, tests: &[(DOMAIN, "http::documents::")] },
 ];
 
-/// The suites that are run by their names alone: a model is slow, the documents are many, and 240 MB are fetched for the last.
+/// The suites that only run if named, since they are slow or download a lot.
 const BY_HAND: [&str; 3] = ["model", "openapi-documents", CONFORMANCE];
-/// It is run by its own name, and as a part of the suite [`MCP`] where that is named.
+/// It runs if named, and as a part of the suite [`MCP`] if that is named.
 const CONFORMANCE: &str = "mcp-conformance";
 const MCP: &str = "mcp";
 
-/// The official conformance suite of the protocol, and the Node that it needs.
+/// The official MCP conformance suite, and the Node version that it needs.
 const CONFORMANCE_PACKAGES: [&str; 2] = ["node@22", "@modelcontextprotocol/conformance@0.2.0-alpha.12"];
 
 /// The conformance suite from npm.
@@ -82,7 +83,7 @@ fn mcp_conformance(shell: &Shell, folder: &Path) -> Result<Environment, Failure>
     Ok(vec![("LOOPGATE_MCP_CONFORMANCE", bin.display().to_string())])
 }
 
-/// A suite of tasks with attacks in what they read.
+/// A benchmark of prompt injection.
 const AGENTDOJO: &str = "agentdojo==0.1.35";
 
 /// The suite from PyPI, in an environment of its own.
@@ -102,7 +103,7 @@ fn documents(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
     Ok(vec![("LOOPGATE_OPENAPI_DOCUMENTS", modules.display().to_string())])
 }
 
-/// The SDKs of four vendors, and one over many.
+/// The SDKs of four providers, and one for many.
 const SDKS: [&str; 5] =
     ["openai==3.57.0", "anthropic==2.14.0", "google-genai==3.6.1", "mistralai==3.7.0", "litellm==1.110.2"];
 const NPM_SDKS: [&str; 8] = [
@@ -149,7 +150,7 @@ const NPM_SERVERS: [&str; 3] = [
 const PYTHON_SERVERS: [&str; 3] =
     ["mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19", "mcp-server-fetch==2026.10.24"];
 
-/// The published definitions of OTLP.
+/// The published protobuf definitions of OTLP.
 const OTLP_DEFINITIONS: &str = "opentelemetry-proto==1.45.2";
 
 /// The definitions of OTLP from PyPI in an environment of their own, and Prometheus from Debian.
@@ -168,10 +169,10 @@ fn otel(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
     ])
 }
 
-/// The checkers of files for compose and Kubernetes, with the schemas that they hold.
+/// The validators of Compose and Kubernetes files, with their schemas.
 const DEPLOY_CHECKERS: [&str; 2] = ["check-jsonschema==0.39.0", "kubernetes-validate==1.37.0"];
 
-/// The checkers of deployment files from PyPI in an environment of their own, and that of systemd.
+/// The validators of deployment files from PyPI in an environment of their own, and that of systemd.
 fn deploy_checkers(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
     system_packages(shell, Path::new("/usr/bin/systemd-analyze"), &["systemd"])?;
     let python = python_packages(shell, folder, "kubernetes-validate", &DEPLOY_CHECKERS)?;
@@ -232,7 +233,7 @@ fn mcp_servers(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
     Ok(vec![("LOOPGATE_TEST_MCP", folder.display().to_string())])
 }
 
-/// Packages of npm below `folder`, unless `program` is there.
+/// Installs npm packages below `folder`, unless `program` exists.
 fn npm_packages(shell: &Shell, folder: &Path, program: &Path, packages: &[&str]) -> Result<(), Failure> {
     system_packages(shell, Path::new("/usr/bin/node"), &["nodejs", "npm"])?;
     if !program.exists() {
@@ -244,7 +245,7 @@ fn npm_packages(shell: &Shell, folder: &Path, program: &Path, packages: &[&str])
     Ok(())
 }
 
-/// Packages of PyPI in an environment below `folder`, unless `program` is there. Its interpreter.
+/// Installs PyPI packages in an environment below `folder`, unless `program` exists. Returns its interpreter.
 fn python_packages(
     shell: &Shell,
     folder: &Path,
@@ -262,8 +263,8 @@ fn python_packages(
     Ok(python)
 }
 
-/// An interpreter that has pip, which installs for the environments of all suites: each with a pip of its own would take
-/// four seconds more.
+/// An interpreter with pip, which installs for the environments of all suites, since a pip in each would take four
+/// seconds more.
 fn pip(shell: &Shell) -> Result<PathBuf, Failure> {
     let venv = workspace::root().join(FOLDER).join("pip");
     let (python, pip) = (venv.join("bin/python"), venv.join("bin/pip"));
@@ -274,10 +275,10 @@ fn pip(shell: &Shell) -> Result<PathBuf, Failure> {
     Ok(python)
 }
 
-/// The environment of each suite by its name, or why its programs are not here.
+/// The environment of each suite by name, or why its programs are missing.
 pub(crate) type Fetched = Vec<(&'static str, Result<Environment, Failure>)>;
 
-/// Fetches the programs of all suites, or of the one: mostly waiting for registries, so that other checks can run meanwhile.
+/// Downloads the programs of all suites or of one. This mostly waits for registries, so other checks can run meanwhile.
 pub(crate) fn fetched(suite: Option<&str>) -> Result<Fetched, Failure> {
     let is_chosen = |known: &&Suite| match suite {
         None => !BY_HAND.contains(&known.name),
@@ -299,10 +300,10 @@ pub(crate) fn fetched(suite: Option<&str>) -> Result<Fetched, Failure> {
     Ok(chosen.into_iter().map(|suite| (suite.name, environment(suite))).collect())
 }
 
-/// The tests of the suites whose programs were fetched.
+/// Runs the tests of the suites whose programs were downloaded.
 ///
-/// After a test run of the workspace the `programs` that it has built are run: with the features of one package alone, cargo
-/// would build most crates again.
+/// After a test run of the workspace, its `programs` are used, since a build with the features of one package would
+/// rebuild most crates.
 pub(crate) fn run(fetched: Fetched, programs: Option<&TestPrograms>) -> Result<(), Failure> {
     let mut failed = Vec::new();
     for (name, environment) in fetched {
@@ -354,7 +355,7 @@ pub(crate) fn run(fetched: Fetched, programs: Option<&TestPrograms>) -> Result<(
     }
 }
 
-/// Where cargo would run the tests of a package.
+/// The working directory of a package's tests.
 pub(crate) fn folder_of(package: &str) -> PathBuf {
     workspace::root().join("crates").join(package)
 }
@@ -385,7 +386,7 @@ pub(crate) fn test_programs() -> Result<TestPrograms, Failure> {
     Ok(programs.collect())
 }
 
-/// The server of Debian, in whichever version the system has, and PgBouncer. Its tests start clusters of their own.
+/// Debian's PostgreSQL server of any version, and PgBouncer. The tests start clusters of their own.
 fn postgres(shell: &Shell, _: &Path) -> Result<Environment, Failure> {
     let programs = || {
         let mut versions = shell.read_dir("/usr/lib/postgresql").unwrap_or_default();
@@ -423,7 +424,7 @@ fn postgres(shell: &Shell, _: &Path) -> Result<Environment, Failure> {
     ])
 }
 
-/// A program that makes requests of OpenAPI documents.
+/// A property-based tester of HTTP APIs with an OpenAPI document.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 
 /// The interpreter in which the service of `examples/api` is written, and schemathesis from PyPI in an environment of its own.
@@ -436,7 +437,7 @@ fn api(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
     Ok(vec![("LOOPGATE_SCHEMATHESIS", program)])
 }
 
-/// Installs packages of the system that are not there. Only root can.
+/// Installs missing packages of the system, which only root can.
 fn system_packages(shell: &Shell, program: &Path, packages: &[&str]) -> Result<(), Failure> {
     if program.exists() {
         return Ok(());

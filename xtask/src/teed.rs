@@ -1,4 +1,4 @@
-//! Runs a program, and keeps what it prints while it is shown.
+//! Runs a program, and captures its output while it is shown.
 
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::workspace::{self, Failure};
 
-/// What a program printed, on both of its outputs in the order in which it came, line by line; and whether it ended well.
+/// The output of a program on both streams, line by line in order, and whether it succeeded.
 pub(crate) fn teed(
     program: &str,
     arguments: &[&str],
@@ -63,7 +63,7 @@ pub(crate) fn teed_in(
     Ok((lines, status.success()))
 }
 
-/// How long output is waited for behind the end of a program.
+/// How long to wait for more output after a program has ended.
 const AFTER_END: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 10 });
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! One name for one thing: public types that two crates declare, and words that have a standard term instead.
+//! Checks names and words: a public type name is declared once, and standard terms are used in code, comments and
+//! pages.
 
 use std::collections::BTreeMap;
 
 use crate::rust_text;
 
-/// Words of identifiers that are not used here, each with the term that is.
+/// Words that identifiers must not contain, each with the term to use.
 ///
 /// A word counts wherever it is a part of a name: `wish` in `wished_call`, `Misfit` in `ArgMisfit`.
 const TERMS: [(&str, &str); 39] = [
@@ -49,7 +50,7 @@ const TERMS: [(&str, &str); 39] = [
     ("talk", "conversation"),
 ];
 
-/// Types that have another name now, whole.
+/// Type names that were replaced, each with the new name.
 const TYPES: [(&str, &str); 6] = [
     ("Fact", "EventKind"),
     ("Loop", "Runner"),
@@ -59,10 +60,10 @@ const TYPES: [(&str, &str); 6] = [
     ("Spend", "Cost"),
 ];
 
-/// A name of more words is a sentence: the name of a test.
+/// A name with more words than this is the name of a test.
 const SENTENCE: usize = 5;
 
-/// One line for each word of the code of a file (comments and strings left out) that has another term.
+/// One line for each forbidden word in the code of a file, without comments and strings.
 pub(crate) fn old_terms(file: &str, text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     for (index, line) in rust_text::code_only(text).lines().enumerate() {
@@ -85,7 +86,7 @@ pub(crate) fn old_terms(file: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// Words of comments that have a plainer one, each with what to write instead.
+/// Words that comments must not contain, each with a replacement.
 const COMMENT_WORDS: [(&str, &str); 9] = [
     ("told", "reported, sent, shown, an instruction"),
     ("stands", "is"),
@@ -98,13 +99,14 @@ const COMMENT_WORDS: [(&str, &str); 9] = [
     ("hears", "receives"),
 ];
 
-/// One line for each word of the comments of a file that has a plainer one.
+/// One line for each forbidden word in the comments of a file.
 pub(crate) fn comment_words(file: &str, text: &str) -> Vec<String> {
     let comments = text.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("//"));
     plainer(file, "the comment", comments)
 }
 
-/// The same of the prose of a page. What the program prints is quoted in code, and its words are not the page's.
+/// One line for each forbidden word in the prose of a page. Code blocks are left out, since they quote the program's
+/// output.
 pub(crate) fn page_words(file: &str, text: &str) -> Vec<String> {
     let mut is_code = false;
     let mut prose = Vec::new();
@@ -172,7 +174,7 @@ pub(crate) fn public_types(text: &str) -> Vec<String> {
     types
 }
 
-/// The names that more than one crate declares, with the files.
+/// The names that several crates declare, with the files.
 pub(crate) fn homonyms(declared: &[(String, String)]) -> BTreeMap<String, Vec<String>> {
     let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, file) in declared {

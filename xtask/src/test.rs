@@ -1,25 +1,24 @@
-//! `cargo xtask test [SUITE]`: all tests, or those of one crate under a short name, or the lies, with the seconds of
-//! each suite.
+//! `cargo xtask test [SUITE]`: runs all tests, or those of one suite, and prints the seconds of each suite.
 
 use std::path::Path;
 
 use crate::teed::teed;
 use crate::workspace::Failure;
 
-/// Where the tests of properties take the seed of their cases from.
+/// The environment variable with the seed of property tests.
 const SEED: &str = "PROPTEST_RNG_SEED";
 
-/// What is not built of the command by default, and is tested all the same.
+/// Features that are not enabled by default and are tested too.
 pub(crate) const FEATURES: &str =
     "loopgate/mcp-server,loopgate/otel,loopgate/restate,loopgate/s3,loopgate/server";
 
-/// The packages and features of all tests.
+/// The cargo arguments of all tests.
 pub(crate) const WORKSPACE: [&str; 3] = ["--workspace", "--features", FEATURES];
 
-/// How many tests of a program run at a time.
+/// The environment variable with the number of parallel tests.
 const THREADS: &str = "RUST_TEST_THREADS";
 
-/// How much the tests try: a share of many cases, or all of them.
+/// The environment variable for how many cases the tests try.
 const SCOPE: &str = "LOOPGATE_TESTS";
 
 pub(crate) fn run(suite: Option<&str>, full: bool) -> Result<(), Failure> {
@@ -56,12 +55,12 @@ pub(crate) fn run(suite: Option<&str>, full: bool) -> Result<(), Failure> {
     }
 }
 
-/// More tests at a time than processors: those that start programs and servers wait for half of their time.
+/// More parallel tests than processors, since tests that start programs and servers wait half of their time.
 fn threads() -> String {
     (2 * std::thread::available_parallelism().map_or(1, usize::from)).to_string()
 }
 
-/// A suite's tests and how long they ran, without what it took to build them.
+/// A suite: its number of tests and their time, without the build.
 #[derive(Debug, PartialEq, Eq)]
 struct Suite {
     name: String,
@@ -70,7 +69,7 @@ struct Suite {
     centiseconds: u64,
 }
 
-/// The suites of a test run, in its order, by what `cargo test` prints: first which program runs, then its result.
+/// The suites of a test run in order, from the output of `cargo test`.
 fn times(lines: &[String]) -> Vec<Suite> {
     let mut suites: Vec<Suite> = Vec::new();
     let mut current = String::new();
@@ -91,8 +90,8 @@ fn times(lines: &[String]) -> Vec<Suite> {
     suites
 }
 
-/// The suite of the program that a line says is run. The integration tests of most crates have one name, and follow the
-/// tests in the crate itself.
+/// The suite of a program that `cargo test` runs. Integration tests of most crates have the same program name, and
+/// follow the unit tests of their crate.
 fn suite_of(line: &str, current: &str) -> Option<String> {
     let line = line.trim_start();
     let doc = line.strip_prefix("Doc-tests ");
@@ -150,7 +149,7 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
     }
 }
 
-/// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
+/// The suite of all lies of the mock server. The suites of its two crates contain it too.
 const LIES: &str = "lies";
 
 const SUITES: [(&str, &str); 16] = [

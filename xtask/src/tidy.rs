@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: what a reviewer should not have to look at.
+//! `cargo xtask tidy`: style checks that a reviewer should not have to make.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
 
 use crate::workspace::{self, Failure};
-use crate::{drawings, links, rust_text, terms};
+use crate::{drawings, links, rust_text, site, terms};
 
-/// What there is to repair.
+/// Fails with the list of problems.
 pub(crate) fn run() -> Result<(), Failure> {
     workspace::report("tidy", &find_problems(workspace::root())?)?;
     println!("tidy: nothing to repair");
@@ -53,7 +53,10 @@ fn find_problems(root: &Path) -> Result<Vec<String>, Failure> {
     }
     for path in workspace::files_below(&root.join("docs"), "md")? {
         let (file, text) = (workspace::shown(root, &path), workspace::read(&path)?);
-        problems.extend(markdown_problems(&file, &text));
+        // Each part of the table of contents has a title.
+        if file != site::SUMMARY {
+            problems.extend(markdown_problems(&file, &text));
+        }
         problems.extend(numbers_by_hand(&file, &text));
         // Records stay as they were decided, and rows of requirements quote the founding documents.
         if !file.starts_with("docs/adr/") && file != "docs/requirements.md" {
@@ -65,6 +68,7 @@ fn find_problems(root: &Path) -> Result<Vec<String>, Failure> {
     }
     problems.extend(drawings::find_problems(root)?);
     problems.extend(links::find_problems(root)?);
+    problems.extend(site::find_problems(root)?);
     for path in kept_files(root)? {
         // What git lists may be gone from the disk, and a binary file has no lines.
         let Ok(bytes) = fs::read(&path) else { continue };
@@ -106,7 +110,7 @@ fn rust_problems(file: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// A file of tests that the program of all tests does not name is never run.
+/// Files of tests that `tests/main.rs` does not declare, so that they never run.
 fn unlisted_tests(file: &str, text: &str, beside: &[&str]) -> Vec<String> {
     let listed = |name: &str| text.lines().any(|line| line.trim() == format!("mod {name};"));
     let missing = beside.iter().filter(|name| **name != "main" && !listed(name));
@@ -139,7 +143,7 @@ fn markdown_problems(file: &str, text: &str) -> Vec<String> {
     }
 }
 
-/// Numbers of the walk on a page: only the file that `cargo xtask explore --write` writes is kept true.
+/// Numbers of the state walk on a page. Only the file that `cargo xtask explore --write` generates may contain them.
 fn numbers_by_hand(file: &str, text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -160,7 +164,7 @@ fn numbers_by_hand(file: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// What git has or would take; without git, everything that is not built.
+/// The files that git tracks or would add. Without git, all files outside of build folders.
 fn kept_files(root: &Path) -> Result<Vec<PathBuf>, Failure> {
     let shell = Shell::new()?;
     shell.change_dir(root);
@@ -182,7 +186,7 @@ fn kept_files(root: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 const MAX_LINES: usize = 900;
 
-/// Numbers as words that a document of tests is likely to use.
+/// Number words that a page about tests is likely to use.
 const NUMBERS: [&str; 20] = [
     "three",
     "four",

@@ -1,4 +1,4 @@
-//! What several commands need: the root, the crates, files, and how a command fails.
+//! Shared by the commands: the root and the crates of the workspace, files, and failures.
 
 use std::fmt;
 use std::fs;
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 /// Why a command ends with an exit code other than 0.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line was wrong: exit 2.
+    /// Invalid arguments: exit code 2.
     Usage(String),
-    /// A check failed, or could not be made: exit 1.
+    /// A check failed or could not run: exit code 1.
     Check(String),
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn shown(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
-/// Prints lines; who stops reading half-way, as `head` does, misses the rest.
+/// Prints lines. A reader that stops early, as `head` does, is not an error.
 pub(crate) fn print_lines(lines: &[String]) {
     let mut stdout = io::stdout().lock();
     for line in lines {
@@ -89,7 +89,7 @@ pub(crate) fn print_lines(lines: &[String]) {
     }
 }
 
-/// Prints what a check found, and turns it into its result.
+/// Prints the problems that a check found, and returns its result.
 pub(crate) fn report(check: &str, problems: &[String]) -> Result<(), Failure> {
     print_lines(problems);
     match problems.len() {

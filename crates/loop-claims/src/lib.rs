@@ -1,12 +1,48 @@
-//! Whether what a document states is in the evidence that it cites.
+//! Checks the values of a document against the evidence that its sentences cite.
 //!
 //! A sentence has *values*: numbers with units, money, percentages, days, times, ids, quotations, names, and statements that
-//! there is none of something. This crate reads them, and looks for each in the cited evidence. A value is *found*,
-//! *contradicted*, or *not checked*: what takes a calendar, the grammar of a language or more arithmetic than a sum, a share
-//! or a difference is not checked, and never counted against a document.
+//! there is none of something. This crate reads them, and looks for each in the cited evidence, in every form in which the
+//! same value can be written. A value is *found*, *contradicted*, or *not checked*: what takes a calendar, the grammar of a
+//! language or more arithmetic than a sum, a share or a difference is not checked, and never counted against a document.
 //!
-//! It does not judge a sentence: a value that is in the evidence may still be used for something that the evidence does not
-//! say. It asks no model and sends no text anywhere.
+//! # What it is not
+//!
+//! It is not a judge of sentences: a value that is in the evidence may still be used for something that the evidence does
+//! not say. It makes no decision of a run: a driver reports what it found, and the core decides by that report. It asks no
+//! model and sends no text anywhere.
+//!
+//! # A document
+//!
+//! ```
+//! use loop_claims::{ClaimSources, Grounding, claims};
+//! use loop_core::WorkItem;
+//! use loop_core::reply::Document;
+//! use loop_core::types::Locale;
+//!
+//! // The work item is evidence `E0`.
+//! let item = WorkItem::new("T-1", "ticket", "Disk full", "The disk has 100 GB, and 2 GB are free.");
+//! let document: Document = serde_json::from_str(r#"{"sections": [{"id": "findings", "heading": "Findings",
+//!     "heading_text": "Findings", "emoji": "", "body": "Of 100 GB on the disk, 7 GB are free [E0].",
+//!     "pass": 1, "at": 0, "evidence": [0], "known": true}]}"#)?;
+//! let (evidence, tools, locale) = (&[], &[], Locale::En);
+//! let sources = ClaimSources { evidence, tools, item: &item, unix_ms: 0, utc_offset: 0, locale };
+//!
+//! let found = claims(&document, sources);
+//! let states: Vec<_> = found.iter().map(|claim| (&*claim.value, claim.state)).collect();
+//! assert_eq!(states, [("100 GB", Grounding::Found), ("7 GB", Grounding::Contradicted)]);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
+//! # The items
+//!
+//! | item | what you find there |
+//! |---|---|
+//! | [`claims()`], [`ClaimSources`] | the values of any document, compared with these sources |
+//! | [`Claim`], [`ValueKind`], [`Grounding`] | a value, its kind, whether the evidence supports it, and why |
+//! | [`ClaimTotals`] | how many claims there are of each state |
+//! | [`of_run`], [`of_outcome`], [`of_document`] | the claims of a run's document |
+//! | [`lacks`] | the claims that fail the check of a document before a confident end |
+//! | [`Reader`] | sections that are parsed once and compared several times, with the positions of their values |
 
 mod cited;
 mod compute;
@@ -35,7 +71,7 @@ use loop_core::types::{Evidence, EvidenceId, Locale, WorkItem};
 pub use reader::Reader;
 pub use run::{lacks, of_document, of_outcome, of_run};
 
-/// What a value of a sentence is.
+/// The kind of a value in a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueKind {
@@ -47,7 +83,7 @@ pub enum ValueKind {
     Money,
     /// A percentage.
     Percentage,
-    /// A day, a month of a year.
+    /// A day, or a month of a year.
     Date,
     /// A time of day.
     Time,
@@ -63,9 +99,9 @@ pub enum ValueKind {
     Quote,
     /// A name: words with capitals. A single one counts where it does not begin a sentence.
     Name,
-    /// That there is none of something.
+    /// The statement that there is none of something.
     Absence,
-    /// That an action happened: `was refunded`.
+    /// The statement that an action happened: `was refunded`.
     Action,
 }
 
@@ -91,15 +127,16 @@ impl ValueKind {
     }
 }
 
-/// What was found out about a value.
+/// Whether the evidence supports a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grounding {
-    /// It is in the evidence that the sentence cites, or results from it.
+    /// The value is in the evidence that the sentence cites, or is computed from it.
     Found,
-    /// The cited evidence says otherwise, or nothing says it and nothing gives it.
+    /// The cited evidence has another value in its place, or no evidence has the value and it cannot be computed from
+    /// any.
     Contradicted,
-    /// It cannot be said without a calendar, the grammar of a language or more arithmetic.
+    /// Not decided, because that takes a calendar, the grammar of a language or more arithmetic.
     NotChecked,
 }
 
@@ -114,7 +151,7 @@ impl Grounding {
     }
 }
 
-/// A value of a document, and what was found out about it.
+/// A value of a document, and whether the evidence supports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// The id of the section.
@@ -125,27 +162,27 @@ pub struct Claim {
     pub value: Arc<str>,
     /// Where the value is in the section's body, in bytes.
     pub at: Range<usize>,
-    /// What the value is.
+    /// The kind of the value.
     pub kind: ValueKind,
-    /// What was found out.
+    /// Whether the evidence supports it.
     pub state: Grounding,
-    /// The evidence that has it, or that says otherwise, in order. `E0` is the work item.
+    /// The evidence that has the value or contradicts it, in order. `E0` is the work item. Empty: none.
     pub evidence: Vec<EvidenceId>,
     /// Why it is in this state, for people: what the evidence says instead, how it was computed, what was not checked.
-    /// Empty for a copy.
+    /// Empty if the evidence has an exact copy.
     pub why: Arc<str>,
-    /// Whether other evidence than the cited one has it.
+    /// Whether evidence other than the cited one has the value.
     pub wrong_citation: bool,
 }
 
 /// How many claims there are of each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimTotals {
-    /// In the cited evidence, or computed from it.
+    /// Values in the cited evidence, or computed from it.
     pub found: u32,
-    /// Against the evidence.
+    /// Values that the evidence contradicts.
     pub contradicted: u32,
-    /// Neither.
+    /// Values that were not checked.
     pub not_checked: u32,
 }
 
@@ -169,19 +206,19 @@ impl ClaimTotals {
 pub struct ClaimSources<'a> {
     /// The evidence of the run, in the order of its numbers.
     pub evidence: &'a [Evidence],
-    /// The tools of the run: which evidence is that of an effect.
+    /// The tools of the run. Their effects say which evidence is the result of an effect.
     pub tools: &'a [ToolSpec],
     /// The work item.
     pub item: &'a WorkItem,
-    /// The start of the run, in milliseconds since 1970 (UTC): what spans are counted to.
+    /// The start of the run, in milliseconds since 1970 (UTC). It is the day to which spans of time are counted.
     pub unix_ms: u64,
-    /// The offset from UTC that days and times are read by, in minutes.
+    /// The offset from UTC of the days and times in the texts, in minutes.
     pub utc_offset: i32,
     /// How the document writes numbers and dates.
     pub locale: Locale,
 }
 
-/// The values of a document, in its order, each with what was found out about it.
+/// The values of a document, in its order, each with whether the evidence supports it.
 pub fn claims(document: &Document, sources: ClaimSources<'_>) -> Vec<Claim> {
     let sections: Vec<&Section> = document.sections.iter().collect();
     let reader = Reader::new(&sections, sources);

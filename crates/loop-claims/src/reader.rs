@@ -1,4 +1,4 @@
-//! Sections that are read against the evidence of a run: what is found out about each of their values.
+//! Compares the values of sections with the evidence of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -17,7 +17,7 @@ use crate::value::{Amount, Day};
 use crate::words::WORDS;
 use crate::{Claim, ClaimSources, Grounding};
 
-/// Sections, or several versions of one, with the evidence that they are read against. Each is read once.
+/// Sections, or several versions of one, with the evidence that they are compared with. Each is parsed once.
 #[derive(Debug)]
 pub struct Reader {
     sections: Vec<Stating>,
@@ -48,7 +48,7 @@ struct Stating {
 }
 
 impl Reader {
-    /// Reads sections and sources. A piece of evidence that may not be cited says nothing.
+    /// Parses sections and sources. Evidence that may not be cited is left out.
     pub fn new(sections: &[&Section], sources: ClaimSources<'_>) -> Self {
         let ClaimSources { evidence, tools, item, unix_ms, utc_offset, locale } = sources;
         let minutes = i64::try_from(unix_ms / 60_000).unwrap_or(0) + i64::from(utc_offset);
@@ -94,13 +94,14 @@ impl Reader {
         Self { sections, patterns, sources, effects, today }
     }
 
-    /// The number of the first value of a section. Those that follow in [`Self::claims`] have the next ones.
+    /// The number of the first value of a section, from 0 over all sections. The next values in [`Self::claims`] have
+    /// the next numbers.
     pub fn first_number(&self, section: usize) -> usize {
         self.sections.get(section).map_or(0, |section| section.first)
     }
 
-    /// The values of a section, by its place in the order in which they were given: as many each time.
-    /// `is_known`: whether there was this evidence when it was written.
+    /// The values of a section, by its index in [`Self::new`]. There are equally many on every call. `is_known` says
+    /// whether a piece of evidence existed when the section was written.
     pub fn claims(&self, section: usize, is_known: impl Fn(EvidenceId) -> bool) -> Vec<Claim> {
         let Some(Stating { id, body, sentences, .. }) = self.sections.get(section) else { return Vec::new() };
         let is_there = |id: EvidenceId| id == EvidenceId::ITEM || is_known(id);
@@ -145,7 +146,7 @@ impl Reader {
         claims
     }
 
-    /// Where in a text the values are that it has as a copy, by their numbers.
+    /// The ranges in `text`, in bytes, of the values that it has as exact copies, by the numbers of the values.
     pub fn places(&self, text: &str) -> BTreeMap<usize, Range<usize>> {
         let source = Source::read(text, None, &self.patterns, None);
         let items =

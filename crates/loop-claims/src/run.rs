@@ -1,4 +1,4 @@
-//! The values of a run's document, and those of them that a check finds lacking.
+//! The values of a run's document, and the problems that a check of them reports.
 
 use loop_core::reply::Document;
 use loop_core::run::{Cause, Lack, Started};
@@ -48,8 +48,8 @@ fn claims_where(
     )
 }
 
-/// What a check of the document finds lacking: of the sections that demand evidence, the values that are in none, and
-/// those whose sentence cites other evidence than what has them.
+/// The problems that a check of the document reports. In the sections that demand evidence, these are the values that
+/// the evidence contradicts, and the values whose sentence cites other evidence than the one that has them.
 pub fn lacks(run: &Run) -> Vec<Lack> {
     let demands = |rule| rule == GroundingRule::Demand;
     let claims = claims_where(run.document(), run.spec(), run.evidence(), run.started(), demands);

@@ -75,20 +75,20 @@
 //!
 //! # The modules
 //!
-//! The `mod.rs` of each states what the module decides, from what, and what it does not read. A module uses only the
-//! modules before it; `cargo xtask layers` checks that.
+//! In reading order: a module uses only the modules before it, and `cargo xtask layers` checks that. The first page of
+//! each states what the module decides, from what, and what it does not read.
 //!
-//! | module | content |
+//! | module | what you find there |
 //! |---|---|
 //! | [`types`] | shared types: ids, money, work items, results, evidence |
+//! | [`secrets`] | which texts hold a secret, and how it is masked |
 //! | [`spec`] | configuration: protocol, tools, models, limits, settings of the gate |
 //! | [`reply`] | parses a model's reply into a proposal, and merges it into the document |
 //! | [`policy`] | what a call may do |
-//! | [`secrets`] | which texts hold a secret, and how it is masked |
 //! | [`repeats`] | whether a call is a repeat |
 //! | [`gate`] | the verdict on each call, and whether the run continues: breakers, certificates |
-//! | [`run`] | state, phases, events, commands, quotes |
-//! | [`invariants`] | whether what was decided is sound, for tests and audits |
+//! | [`run`] | state, phases, events, commands, notes, quotes, the outcome |
+//! | [`invariants`] | whether recorded decisions are sound, for tests and audits |
 //!
 //! # Where to read on
 //!

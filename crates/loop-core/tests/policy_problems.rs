@@ -145,8 +145,8 @@ fn what_is_said_of_a_tool_and_cannot_be_meant() {
         &[
             "tools.read_order.authority has no effect, for the tool only reads; take it out, or declare its effect",
             "tools.read_order: the alias `send_mail` is the name of the tool `send_mail`; take it out",
-            "tools.send_mail.authority: `to` is no pointer to a parameter; write `/` before its name",
-            "tools.send_mail.authority: `` is no pointer to a parameter; write `/` before its name",
+            "tools.send_mail.authority: `to` is not a pointer to a parameter; write `/` before its name",
+            "tools.send_mail.authority: `` is not a pointer to a parameter; write `/` before its name",
             "tools.send_mail.authority: `/recipient` means no parameter that the tool declares; correct it",
             "tools.send_mail.authority: `/to/*/name` means no parameter that the tool declares; correct it",
             "tools.send_mail.repeats.key: `/query` means no parameter that the tool declares; correct it",

@@ -84,7 +84,7 @@ fn what_looks_like_something_else_and_what_is_much_is_told() {
     assert_eq!(broken.text, r#""no json \u202e""#);
     assert_eq!(
         broken.warnings,
-        ["the parameters are no JSON", "the whole holds 1 characters that do not show: U+202E"]
+        ["the parameters are not JSON", "the whole holds 1 characters that do not show: U+202E"]
     );
 }
 

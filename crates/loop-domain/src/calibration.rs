@@ -1,4 +1,5 @@
-//! The file of `gate.calibration`: how often the levels that models state were right, as `loopgate eval` counted it.
+//! The calibration file that `gate.calibration` names: how often each confidence level that a model states was right,
+//! as counted by `loopgate eval`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -31,7 +32,7 @@ pub struct CalibrationFile {
     digest: String,
 }
 
-/// How often the levels that one model states in one domain were right.
+/// How often the confidence levels of one model in one domain were right.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CalibrationRow {
@@ -57,16 +58,16 @@ pub struct CountedLevel {
     pub runs: u32,
 }
 
-/// What a domain takes of a file.
+/// The part of a calibration file that a domain uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
     /// The measured levels of the domain's models.
     pub(crate) calibration: Calibration,
-    /// What of the domain's models is not measured, or hardly, a line each.
+    /// The models of the domain without a measurement, or with a small one, a line each.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Why a file cannot be taken, as the end of a line that names it.
+/// Why a file cannot be used, as the end of a line that names it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotTaken {
     #[error("cannot be read: {0}; correct the path, or write the file with `loopgate eval --calibration`")]
@@ -90,7 +91,7 @@ pub(crate) enum NotTaken {
 }
 
 impl CalibrationFile {
-    /// The file with these rows, each of another domain or model.
+    /// The file with these rows. Each pair of domain and model has one row.
     pub fn new(rows: Vec<CalibrationRow>) -> Self {
         let digest = digest_of(&rows);
         Self { version: VERSION, rows, digest }
@@ -143,8 +144,8 @@ impl CalibrationFile {
         Ok(file)
     }
 
-    /// What the file at `path` says of the models of a domain. `is_replaced`: the caller gave another base model, so one that
-    /// is not measured is a warning.
+    /// Reads the file at `path` for the models of a domain. `is_replaced`: the caller set another base model, so that a
+    /// missing measurement is a warning and not an error.
     pub(crate) fn taken(
         path: &Path,
         domain: &str,
@@ -200,7 +201,7 @@ impl CalibrationFile {
 }
 
 impl CalibrationRow {
-    /// What was counted of a stated level. `None`: `unknown`, which is not a level.
+    /// The counts of a stated level. `None` for `unknown`, which is not a level.
     pub fn level(&mut self, stated: Confidence) -> Option<&mut CountedLevel> {
         match stated {
             Confidence::Unknown => None,
@@ -222,7 +223,7 @@ impl CalibrationRow {
     }
 }
 
-/// The levels that too few runs stated, but that some did.
+/// The levels that some runs stated, but too few for a rate.
 fn thin(name: &str, measured: &MeasuredModel) -> Option<String> {
     let levels = [Confidence::High, Confidence::Medium, Confidence::Low];
     let thin: Vec<String> = levels

@@ -1,4 +1,4 @@
-//! Tools of kind `run`: another domain, of which each call is a run of its own.
+//! Tools of kind `run`: each call starts a run of another domain.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::error::DomainError;
 use crate::file::File;
 use crate::tools::{ToolSecrets, declaration, schema};
 
-/// The domain that the tool `name` calls. What it lacks in the environment is lacking here.
+/// The domain that the tool `name` calls. Missing environment variables of that domain count as missing for this one.
 pub(crate) fn domain(
     file: &File,
     options: &LoadOptions,
@@ -47,7 +47,8 @@ pub(crate) fn domain(
     Ok(Arc::new(domain))
 }
 
-/// The tool that calls it. Its arguments are the item: the one parameter `task` as a text, and declared ones as JSON.
+/// The tool that calls the domain. Its arguments become the work item: the parameter `task` alone as a text, declared
+/// parameters as JSON.
 pub(crate) fn tool(
     file: &File,
     name: &str,
@@ -69,7 +70,7 @@ pub(crate) fn tool(
     }))
 }
 
-/// A path by which the same file is known again.
+/// The canonical path of a file, for comparison.
 fn whole(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

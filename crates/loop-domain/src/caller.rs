@@ -1,4 +1,5 @@
-//! Which settings a domain may let the callers of a server give: those by which a caller loosens nothing.
+//! Settings that a domain may let the callers of a server change: only settings that cannot loosen the domain's limits
+//! or policy.
 
 use loop_core::spec::Limits;
 use loop_core::types::Tier;
@@ -11,10 +12,10 @@ use crate::remote::LOCAL;
 use crate::similar::hint;
 use crate::tree::own_limit;
 
-/// What a caller may set of a model: how it replies, and neither which one it is nor what it costs.
+/// The keys of a model that a caller may set: how it replies, but not which model it is or what it costs.
 const OF_MODEL: [&str; 4] = ["effort", "temperature", "top_p", "seed"];
 
-/// A setting by its own name: `limits.max_passes` is `limits.passes`.
+/// The canonical name of a setting. For example, `limits.max_passes` is an alias of `limits.passes`.
 pub(crate) fn own_name(key: &str) -> String {
     let steps: Vec<&str> = key.split('.').map(str::trim).collect();
     match steps.as_slice() {
@@ -23,8 +24,8 @@ pub(crate) fn own_name(key: &str) -> String {
     }
 }
 
-/// Whether a setting still applies where `model`, as `PROVIDER/NAME`, is given later for a tier. Settings of that tier do not,
-/// except for how a model with a server replies.
+/// Whether a setting still applies after `model`, as `PROVIDER/NAME`, replaces the model of a tier. Settings of that
+/// tier do not, except for those that say how a model on a server replies.
 pub fn outlives_model(key: &str, tier: Tier, model: &str) -> bool {
     let name = own_name(key);
     match name.split('.').collect::<Vec<_>>().as_slice() {
@@ -37,7 +38,7 @@ pub fn outlives_model(key: &str, tier: Tier, model: &str) -> bool {
     }
 }
 
-/// Fails where a caller could not give this setting, or could loosen with it what the domain guards.
+/// Fails if a caller must not set this key, or could loosen with it what the domain guards.
 pub(crate) fn check(key: &str, models: &ModelsConfig) -> Result<(), String> {
     let name = own_name(key);
     let steps: Vec<&str> = name.split('.').collect();

@@ -1,4 +1,4 @@
-//! From `command` of a tool to the tool over a program.
+//! Makes a tool that runs a program, from the table `command` of a tool.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use crate::config::CommandConfig;
 use crate::error::DomainError;
 use crate::file::File;
 
-/// A tool over a program, and what its author should know.
+/// A tool that runs a program, with warnings for the author of the domain.
 pub(crate) struct MadeCommand {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) warnings: Vec<String>,
 }
 
-/// Kills all programs that the tools of domains have started. For a process that ends at once.
+/// Kills every program that the tools of domains have started. For a process that exits at once.
 pub fn kill_commands() {
     #[cfg(all(feature = "command", unix))]
     loop_tools::connectors::kill_commands();
 }
 
-/// The tool `name`.
+/// Makes the tool `name`.
 #[cfg(all(feature = "command", unix))]
 pub(crate) fn make(
     file: &File,
@@ -78,7 +78,7 @@ pub(crate) fn make(
     })
 }
 
-/// No tool: this program was built without them.
+/// Fails: this program was built without such tools.
 #[cfg(not(all(feature = "command", unix)))]
 pub(crate) fn make(
     file: &File,
@@ -94,7 +94,8 @@ pub(crate) fn make(
     Err(file.error(&["tools", name, "kind"], message))
 }
 
-/// The program that the text at `path` means. A name alone is looked for in `PATH` by who runs it.
+/// The absolute path of the program that the text at `path` names. A name without a slash is looked up in `PATH` when
+/// it is run.
 #[cfg(all(feature = "command", unix))]
 pub(crate) fn resolved(file: &File, path: &[&str], program: &str) -> String {
     if !program.contains('/') || program.starts_with('/') {
@@ -104,7 +105,7 @@ pub(crate) fn resolved(file: &File, path: &[&str], program: &str) -> String {
     std::path::absolute(&path).unwrap_or(path).to_string_lossy().into_owned()
 }
 
-/// What the author of a `command` should know, which belongs to `owner`: the tool or server, as it is written in a message.
+/// Warnings for the author of a `command`. `owner` is the tool or server in the wording of messages.
 #[cfg(all(feature = "command", unix))]
 pub(crate) fn program_warnings(owner: &str, has_sandbox: bool, env: &[String]) -> Vec<String> {
     use loop_tools::connectors::SandboxSupport;

@@ -1,4 +1,4 @@
-//! From the tree to typed configuration, with the place of everything that does not fit.
+//! Deserialises the configuration tree into typed configuration, with the place of every error.
 
 use std::fmt::Display;
 
@@ -63,7 +63,7 @@ impl Error for Fault {
     }
 }
 
-/// What was found there, in an operator's words.
+/// The value that was found, in an operator's words.
 fn shown(found: Unexpected<'_>) -> String {
     match found {
         Unexpected::Map => "a table".to_owned(),
@@ -76,7 +76,7 @@ fn shown(found: Unexpected<'_>) -> String {
     }
 }
 
-/// What is expected, in an operator's words.
+/// The expected value, in an operator's words.
 fn plain(expected: &dyn Expected) -> String {
     let expected = expected.to_string();
     match expected.as_str() {
@@ -106,7 +106,7 @@ impl<'de> Deserializer<'de> for &'de Node {
             },
             NodeValue::Float(text) => match text.parse() {
                 Ok(real) => visitor.visit_f64(real),
-                Err(_) => Err(Fault::custom(format!("{text} is no number; correct the value"))),
+                Err(_) => Err(Fault::custom(format!("{text} is not a number; correct the value"))),
             },
             NodeValue::Boolean(flag) => visitor.visit_bool(*flag),
             NodeValue::List(elements) => visitor.visit_seq(Elements(elements.iter())),
@@ -199,7 +199,7 @@ impl<'de> MapAccess<'de> for Members<'de> {
     }
 }
 
-/// A node whose own faults are shown at another place.
+/// A node whose own errors point at another place.
 struct Placed<'de> {
     node: &'de Node,
     place: &'de crate::tree::Origin,

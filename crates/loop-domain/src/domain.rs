@@ -1,4 +1,4 @@
-//! A domain that is ready to run.
+//! [`Domain`]: a domain folder that is loaded, checked and ready to run.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,8 @@ use crate::tools::ToolSecrets;
 use crate::user::UserModel;
 use crate::{hooks, item, parts, protocol, remote, spec, tools};
 
-/// What the caller gives besides the folder. It replaces settings of the file: first the profile, then the models, then
-/// the single settings, then the base URLs.
+/// Options of the caller that replace settings of the file. They apply in this order: the profile, the models, the
+/// single settings, the base URLs.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     /// The profile to use. `None`: none.
@@ -53,8 +53,8 @@ pub struct LoadOptions {
     pub record: Option<PathBuf>,
     /// A file with prices, used if the domain names none. `None`: only the built-in table.
     pub prices: Option<PathBuf>,
-    /// Whether `gate.calibration` is not read: for a program that measures what the models state. The settings are
-    /// checked all the same.
+    /// Whether `gate.calibration` is ignored. A program that measures the confidence of models sets it. The settings
+    /// are checked all the same.
     pub uncalibrated: bool,
     /// The folder that relative paths in these options start from. Paths in the domain file start from the domain's
     /// folder.
@@ -62,7 +62,7 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// The settings that are given here in place of the file's.
+    /// The settings given here that replace those of the file.
     fn overridden(&self) -> Vec<Overridden> {
         let of = |setting: &str, value: &str| Overridden { setting: setting.into(), value: value.into() };
         let profile = self.profile.iter().map(|name| of("profile", name));
@@ -94,7 +94,7 @@ pub struct Domain {
     /// Where outcomes are saved: a file with placeholders for the ids of item and run, or an address, and how much of
     /// the evidence is saved. `None`: nowhere.
     pub save: Option<DetailedTarget>,
-    /// What its runs may cost together, by day and by month. Empty: its runs share no budget.
+    /// Shared budgets of its runs, by day and by month. Empty: its runs share none.
     pub budgets: Vec<SharedBudget>,
     /// Which entries of its runs a journal in a file syncs to the disk.
     pub sync: SyncPolicy,
@@ -120,12 +120,12 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// The domain of a folder, or of a `loopgate.toml` itself.
+    /// Loads the domain in a folder, or in a `loopgate.toml`.
     ///
-    /// Databases that are made from scripts are made here, when they are not there yet.
+    /// A database that the domain builds from a script is built here if it does not exist yet.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its place.
+    /// The first error, with its place.
     pub fn load(folder_or_file: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, DomainError> {
         Self::made(File::read(folder_or_file.as_ref(), options)?, options)
     }
@@ -202,19 +202,19 @@ impl Domain {
         })
     }
 
-    /// Its limits, in a line for people.
+    /// The limits of a run, in one line for people.
     pub fn limits_in_words(&self) -> String {
         report::limits(&self.spec)
     }
 
-    /// What there is in a domain, for a person who checks it. Where no profile is chosen, each of them is read as a run
-    /// with it would read it, and what it warns of beyond the file is among the warnings.
+    /// Checks a domain and reports what it contains. If no profile is selected, each profile is checked too, and its
+    /// warnings beyond those of the file are added.
     ///
-    /// Sources on servers are asked whether they accept the queries of their tools. One that does not answer within its
-    /// `connect_timeout_ms` is a warning.
+    /// Databases on servers are asked whether they accept the queries of their tools. A server that does not answer
+    /// within its `connect_timeout_ms` is a warning.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its place, and with the profile where it is wrong only with that.
+    /// The first error, with its place. An error of a single profile names the profile.
     pub fn check(
         folder_or_file: impl AsRef<Path>,
         options: &LoadOptions,
@@ -246,21 +246,21 @@ impl Domain {
         Ok(report)
     }
 
-    /// Waits until the recording is written, where there is one; gives the number of its exchanges.
+    /// Waits until the recording is written, and returns how many exchanges it has. `None`: nothing is recorded.
     ///
     /// # Errors
-    /// It could not be written.
+    /// The recording could not be written.
     pub fn finish_recording(&self) -> Result<Option<u64>, RecordingError> {
         self.recorder.as_ref().map(Recorder::finish).transpose()
     }
 
-    /// Lets scripted models continue behind the replies that these entries hold, of runs before the one that is driven: its
-    /// own are left out by the runner that resumes it.
+    /// Makes scripted models continue after the replies in these entries, which belong to runs before the one that is
+    /// driven. The runner that resumes a run skips the replies of that run itself.
     pub fn goes_on_behind(&self, entries: &[Entry]) {
         self.models.resumes("", entries);
     }
 
-    /// Whether all is there that a run needs from the environment, and the saving of its outcome where it `saves`.
+    /// Checks that the environment has every variable that a run needs, and with `saves` those for saving its outcome.
     ///
     /// # Errors
     /// The first variable that is named and not set.
@@ -274,27 +274,27 @@ impl Domain {
             .map_or(Ok(()), |missing| Err(missing.clone()))
     }
 
-    /// Adds what is missing here to what is missing of a domain that calls this one.
+    /// Adds the missing variables of this domain to those of the domain that calls it.
     pub(crate) fn lacks(&self, caller: &mut ToolSecrets) {
         caller.unset.extend(self.unset.iter().chain(&self.unset_to_save).cloned());
         caller.untrusted.extend(self.untrusted.iter().cloned());
     }
 
-    /// Begins to start the servers that its tools are on, side by side, and does not wait. For a program that begins a run: a
-    /// call waits less for a server that starts while the model thinks. A server that is not started here is started by the
+    /// Starts the MCP servers of its tools in parallel, and does not wait for them. A program that begins a run calls
+    /// this, so that the servers start while the model replies. A server that was not started here is started by the
     /// first call that needs it.
     pub fn start_servers(&self) {
         self.servers.start(&self.credentials);
     }
 
-    /// The server in `[servers]` that a tool is on. `None`: it is not of a server.
+    /// The server in `[servers]` that provides a tool. `None`: the tool is not from a server.
     pub fn server_of(&self, tool: &str) -> Option<&str> {
         self.servers.of_tool(tool)
     }
 
-    /// The work item in `text`, which came from `origin`: a file's name, or `-`.
+    /// Reads a work item from `text`. `origin` names its source in messages: a file name, or `-`.
     ///
-    /// JSON where the first character that is not blank is `{`, else Markdown.
+    /// The text is JSON if its first character that is not blank is `{`, and Markdown otherwise.
     ///
     /// # Errors
     /// It is empty, is longer than [`item_bytes_max`](Self::item_bytes_max), is not JSON, has no title, or is JSON that does
@@ -305,28 +305,28 @@ impl Domain {
         Ok(item)
     }
 
-    /// What a JSON item has to fit. `None`: the domain does not say.
+    /// The schema of JSON items. `None`: the domain has none.
     pub fn item_schema(&self) -> Option<&ItemSchema> {
         self.item_schema.as_ref()
     }
 
-    /// The JSON from which an item of this domain is read that is the same work as a recorded one. `None`: the recorded one
-    /// is a text, or it is not known what it was read from.
+    /// JSON from which this domain reads an item equal to a recorded one. `None`: the recorded item is a text, or its
+    /// JSON cannot be restored.
     pub fn item_json(&self, recorded: &WorkItem) -> Option<serde_json::Value> {
         item_schema::json_of(&self.file.config.item, self.item_schema(), recorded)
     }
 
-    /// The most bytes of a work item: who reads one from outside need not read further than one byte beyond.
+    /// The most bytes of a work item. A caller that reads an item from outside can stop one byte after this.
     pub fn item_bytes_max(&self) -> u64 {
         self.file.config.item.max_bytes
     }
 
-    /// The word for a work item, for example `ticket`.
+    /// The domain's word for a work item, for example `ticket`.
     pub fn item_kind(&self) -> &str {
         &self.file.config.item.kind
     }
 
-    /// A loop that runs this domain and saves where it says, with a journal in memory.
+    /// A runner for this domain that saves outcomes where the domain says. Its journal is in memory.
     pub fn to_loop(&self) -> Runner {
         let prepared = self.unsaved_loop();
         match &self.save {
@@ -342,7 +342,7 @@ impl Domain {
         }
     }
 
-    /// The same loop without saving.
+    /// A runner for this domain that does not save outcomes. Its journal is in memory.
     pub fn unsaved_loop(&self) -> Runner {
         Runner::new((*self.spec).clone(), (*self.registry).clone(), self.models.clone())
             .with_prompts(Arc::clone(&self.prompts))
@@ -352,27 +352,28 @@ impl Domain {
             .with_hooks(self.hooks.clone())
     }
 
-    /// Who is notified when one of its runs waits for a person, ends or fails.
+    /// The hooks: who is notified when a run waits for a person, ends or fails.
     pub fn hooks(&self) -> &Hooks {
         &self.hooks
     }
 
-    /// The settings that a caller of a server may give for a run, as dotted keys, each by its own name. Empty: none.
+    /// The settings that a caller of a server may change for a run, as dotted keys under their canonical names. Empty:
+    /// none.
     pub fn caller_may_set(&self) -> Vec<String> {
         self.file.config.serve.caller_may_set.iter().map(|key| caller::own_name(key)).collect()
     }
 
-    /// Whether a caller of a server may give this setting, by its own name or by an alias of it.
+    /// Whether a caller of a server may change this setting, by its canonical name or an alias.
     pub fn lets_set(&self, key: &str) -> bool {
         self.caller_may_set().contains(&caller::own_name(key))
     }
 
-    /// How many runs a server has under way at a time. `None`: as many as it has in all.
+    /// How many runs of the domain a server drives at a time. `None`: the limit of the server.
     pub fn max_runs(&self) -> Option<u32> {
         self.file.config.serve.max_runs
     }
 
-    /// How many submissions wait in a server. `None`: as many as it has in all.
+    /// How many submissions of the domain wait in a server's queue. `None`: the limit of the server.
     pub fn max_queued(&self) -> Option<u32> {
         self.file.config.serve.max_queued
     }
@@ -383,13 +384,14 @@ impl Domain {
         models.selector.as_ref().unwrap_or(&models.base).provider == "offline"
     }
 
-    /// The keys of its models, those that the environment holds for the known providers, and the secrets of its tools. They are masked in what its
-    /// runs read; a program that shows something else, such as a call of a tool by hand, masks it itself.
+    /// Secrets to mask: the keys of its models, the keys of known providers in the environment, and the secrets of its
+    /// tools. Runs mask them in what they read. A program that shows something else, such as the result of a manual
+    /// tool call, masks it itself.
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
-    /// What there is, for a person who checks a domain.
+    /// The contents of the domain with warnings, for a person who checks it.
     pub fn report(&self) -> DomainReport {
         let kinds = self.file.config.tools.iter().map(|(name, tool)| (name, tool.kind.name()));
         let of_servers = self.spec.tools.iter().filter(|tool| self.server_of(&tool.name).is_some());
@@ -402,47 +404,51 @@ impl Domain {
         DomainReport { lines, warnings: self.warnings.iter().cloned().chain(missing).collect() }
     }
 
-    /// What is valid and probably not intended, one line each: the report's warnings without what is [missing](Self::missing).
+    /// Warnings about valid settings that are probably a mistake, one line each. Unlike the report's warnings, they
+    /// leave out what is [missing](Self::missing).
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// The tools that a provider of its models is sent with other parameters, or not at all, a line each; the
-    /// [warnings](Self::warnings) hold them too.
+    /// The tools whose parameters a provider of its models does not accept unchanged, so that the tool is sent in a
+    /// changed form or left out, a line each. The [warnings](Self::warnings) contain them too.
     pub fn changed_tools(&self) -> &[String] {
         &self.changed_tools
     }
 
-    /// What of the domain's models `gate.calibration` has not measured, or hardly, a line each: for a program that begins a run.
+    /// The models of the domain that `gate.calibration` has not measured, or hardly, a line each. For a program that
+    /// begins a run.
     pub fn uncalibrated(&self) -> &[String] {
         &self.of_calibration
     }
 
-    /// The MCP servers whose tools are not trusted, an error for each; no run begins before they are.
+    /// The MCP servers whose tools are not trusted, an error for each. No run begins before they are trusted.
     pub fn untrusted(&self) -> &[DomainError] {
         &self.untrusted
     }
 
-    /// The models whose calls cost nothing because their server is on this machine, and those whose price is another list's
-    /// because a gateway passes them on, a line each.
+    /// Notes on prices, a line each: models that cost nothing because their server is on this machine, and models whose
+    /// price is from another provider's list because a gateway forwards to it.
     pub fn price_notes(&self) -> &[String] {
         &self.price_notes
     }
 
-    /// Why no limit of cost can be kept, at the place of the first model whose price is not known. `None`: each price is known.
+    /// Why a limit of cost cannot be enforced, at the place of the first model without a known price. `None`: each
+    /// price is known.
     ///
-    /// `so` says what follows, for example `the budget cannot be kept`, and `or` what helps besides a price.
+    /// `so` is the consequence in the message, for example `the budget cannot be kept`. `or` is a remedy other than a
+    /// price.
     pub fn unpriced(&self, so: &str, or: &str) -> Option<DomainError> {
         spec::unpriced(&self.spec.models).map(|(tier, model)| spec::no_price(&self.file, tier, model, so, or))
     }
 
-    /// What a run needs of the environment and does not find, the saving of its outcome included. Empty if it is all there.
+    /// The variables that a run, or the saving of its outcome, needs and the environment does not have.
     pub fn missing(&self) -> impl Iterator<Item = &DomainError> {
         self.unset.iter().chain(&self.unset_to_save)
     }
 
-    /// Where the models of its tiers are: the name of the tier, and the base URL. A URL may hold a credential, and is not to
-    /// be shown. Empty if no model is on a server.
+    /// The tiers whose models are on a server, by name, each with its base URL. A URL may contain a credential, so do
+    /// not show it.
     pub fn model_urls(&self) -> &[(String, String)] {
         &self.model_urls
     }
@@ -452,7 +458,7 @@ impl Domain {
         &self.file.folder
     }
 
-    /// The folders that its tools search. A file in them is not a work item.
+    /// The folders that its tools search. Files in them are not work items.
     pub fn searched_folders(&self) -> impl Iterator<Item = PathBuf> {
         let named = self.file.config.tools.iter().filter_map(|(_, tool)| tool.folder.as_deref());
         named.map(|folder| self.file.folder.join(folder))

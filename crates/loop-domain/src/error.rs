@@ -1,4 +1,4 @@
-//! Why a domain or a work item could not be read: for the operator, one line each.
+//! Errors of loading a domain and of reading a work item: one line each, for the operator.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ pub enum DomainError {
         /// The path that it should have.
         path: PathBuf,
     },
-    /// A file is named as a domain whose name is not that of one.
+    /// The file that is named as a domain does not have the name of a domain file.
     #[error("{}: not a domain; name a folder that holds a loopgate.toml, or that file", .path.display())]
     NotADomain {
         /// The path.
@@ -34,7 +34,7 @@ pub enum DomainError {
         /// The system's message.
         message: String,
     },
-    /// The folder of a new domain is taken.
+    /// The folder of a new domain exists and is not empty.
     #[error("{}: something is there already, and nothing is overwritten; name a new or an empty folder", .path.display())]
     Taken {
         /// The path.
@@ -63,7 +63,7 @@ pub enum DomainError {
 }
 
 impl DomainError {
-    /// The same error, of something that is wrong with this profile alone.
+    /// The same error, for a setting that is wrong only with this profile.
     pub(crate) fn of_profile(mut self, profile: &str) -> Self {
         match &mut self {
             Self::Invalid { message, .. }
@@ -88,7 +88,7 @@ pub enum ItemError {
         /// The file or stream that it was read from.
         origin: String,
     },
-    /// It has more bytes than the domain takes.
+    /// The item has more bytes than the domain allows.
     #[error(
         "{origin}: the work item has more than {max} bytes, which is the domain's limit; shorten it, or raise `item.max_bytes` in loopgate.toml"
     )]
@@ -98,8 +98,8 @@ pub enum ItemError {
         /// The limit, in bytes.
         max: u64,
     },
-    /// The item begins like JSON and is not JSON.
-    #[error("{origin}:{line}:{column}: the work item is no JSON: {message}; correct it there")]
+    /// The item begins with `{` and is not valid JSON.
+    #[error("{origin}:{line}:{column}: the work item is not JSON: {message}; correct it there")]
     NotJson {
         /// The file or stream that it was read from.
         origin: String,
@@ -110,7 +110,7 @@ pub enum ItemError {
         /// The parser's message.
         message: String,
     },
-    /// What must be there is not.
+    /// A required part of the item is missing.
     #[error(
         "{origin}: the work item has no text at `{pointer}` for its {what}; add it, or correct `item.{what}` in loopgate.toml"
     )]
@@ -122,7 +122,7 @@ pub enum ItemError {
         /// What the part is for.
         what: &'static str,
     },
-    /// It is JSON that does not fit the domain's schema of items.
+    /// The item is JSON that does not fit the domain's item schema.
     #[error("{origin}: the work item does not fit `item.schema`: {violations}; correct the item")]
     Unfit {
         /// The file or stream that it was read from.

@@ -1,4 +1,4 @@
-//! Reading `loopgate.toml`: the file, the profile over it, and over both what was given beside it.
+//! Reads `loopgate.toml`, and lays the selected profile and the caller's options over it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,32 +28,32 @@ use crate::user::UserModel;
 /// The name of the file in a domain's folder.
 const FILE: &str = "loopgate.toml";
 
-/// A file that was read and typed, with the tree that knows the place of every value.
+/// A typed configuration, with the tree that knows the place of every value.
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) config: Config,
     /// The domain's folder.
     pub(crate) folder: PathBuf,
     pub(crate) profiles: Vec<String>,
-    /// What its models cost that have no price of their own.
+    /// Prices for the models that have no price in the file.
     pub(crate) prices: PriceList,
     pub(crate) secrets: FoundSecrets,
     /// `gate.calibration`: the name of a file, or `none`.
     pub(crate) calibration: Option<String>,
-    /// Whether `gate.calibration` is not read.
+    /// Whether `gate.calibration` is ignored.
     pub(crate) is_uncalibrated: bool,
     replaced: Replaced,
     tree: Node,
     place: Place,
     cwd: PathBuf,
-    /// The files of the domains that call this one as a tool, from the outermost on. Empty: none does.
+    /// The files of the domains that call this one as a tool, outermost first. Empty: this domain is not called.
     pub(crate) callers: Vec<PathBuf>,
 }
 
-/// The models whose place a recording took, by tier.
+/// The models that a recording replaces, by tier.
 type Replaced = Vec<(Tier, Arc<ModelConfig>)>;
 
-/// A file and its text, to say where something is.
+/// A file and its text, from which the line of an error is computed.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) path: PathBuf,
@@ -61,7 +61,7 @@ pub(crate) struct Place {
 }
 
 impl File {
-    /// The file of a domain, given its folder or the file itself.
+    /// Reads the domain file, given its folder or the file itself.
     pub(crate) fn read(folder_or_file: &Path, options: &LoadOptions) -> Result<Self, DomainError> {
         let path = path_of(folder_or_file);
         if path.extension().is_none_or(|ending| !ending.eq_ignore_ascii_case("toml")) {
@@ -75,7 +75,7 @@ impl File {
         Self::of_text(path, text, options)
     }
 
-    /// The file with this text, as if it were at `path`.
+    /// Reads this text as if it were the file at `path`.
     pub(crate) fn of_text(path: PathBuf, text: String, options: &LoadOptions) -> Result<Self, DomainError> {
         let folder = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -116,17 +116,17 @@ impl File {
         self.place.error(Fault::new(self.tree.origin_of(path), message))
     }
 
-    /// The limits of the file, over these.
+    /// The limits that the file sets, laid over `over`.
     pub(crate) fn limits(&self, over: &Limits) -> Result<Limits, DomainError> {
         settings::limits(&self.tree, over).map_err(|fault| self.place.error(fault))
     }
 
-    /// The settings of the file's gate, over these.
+    /// The gate settings of the file, laid over `over`.
     pub(crate) fn gate(&self, over: &GateSettings) -> Result<GateSettings, DomainError> {
         settings::gate(&self.tree, over).map_err(|fault| self.place.error(fault))
     }
 
-    /// What the table of a provider says of its server, over `base`.
+    /// The settings of a provider in the file, laid over `base`.
     pub(crate) fn profile(&self, name: &str, base: &Profile) -> Result<Profile, DomainError> {
         let table = self.tree.get("providers").and_then(|it| it.node.get(name));
         let profile = table.map_or(Ok(base.clone()), |table| settings::profile(&table.node, base));
@@ -139,8 +139,8 @@ impl File {
         settings::cost_limit(&self.tree, &self.config.limits)
     }
 
-    /// The path that the text at `path` of the tree means: from the domain's folder where it is written in the file, from
-    /// the working directory where it was given on the command line.
+    /// Resolves the path in `text`: relative to the domain's folder if the file sets it, and to the working directory
+    /// if the command line does. `path` is its place in the tree.
     pub(crate) fn resolve(&self, path: &[&str], text: &str) -> PathBuf {
         match self.tree.origin_of(path) {
             Origin::File(_) => self.folder.join(text),
@@ -148,8 +148,8 @@ impl File {
         }
     }
 
-    /// Everything that is written of a tool, of the source that it reads and of the server that it is on, as it is written:
-    /// paths as they are in the file, so that a domain may be moved.
+    /// Everything that the file says of a tool, of its source and of its server, as written. Paths stay as in the file,
+    /// so that a domain may be moved.
     pub(crate) fn definition_of(&self, tool: &str, server: Option<&str>) -> Value {
         let table = |path: [&str; 2]| {
             let node = path.iter().try_fold(&self.tree, |node, step| node.get(step).map(|entry| &entry.node));
@@ -164,8 +164,8 @@ impl File {
         }
     }
 
-    /// The row of a model's price, and by what it is charged; `None` where its file gives a price, and where the price is not
-    /// known.
+    /// The row of the price table for a model, and the basis on which it is charged. `None`: the file gives the price,
+    /// or it is not known.
     pub(crate) fn price_row(&self, model: &ModelConfig) -> Option<(PriceRow, ChargedBy)> {
         if model.price.is_some() {
             return None;
@@ -175,24 +175,24 @@ impl File {
         self.prices.row(&model.server_model(), self.like(&model.provider), profile.as_deref())
     }
 
-    /// The known provider that a provider of the file is like; itself where it is known.
+    /// The known provider that a provider of the file is `like`. A known provider is returned unchanged.
     pub(crate) fn like<'a>(&'a self, provider: &'a str) -> &'a str {
         self.config.providers.get(provider).and_then(|own| own.like.as_deref()).unwrap_or(provider)
     }
 
-    /// The model whose place a recording took in a tier.
+    /// The model of a tier that a recording replaced.
     pub(crate) fn replaced(&self, tier: &str) -> Option<&ModelConfig> {
         self.replaced.iter().find(|(at, _)| at.name() == tier).map(|(_, model)| &**model)
     }
 
-    /// Whether the caller, and not the file, says which the base model is.
+    /// Whether the base model is set by the caller and not by the file.
     pub(crate) fn is_base_model_given(&self) -> bool {
         let is_given =
             |key: &str| matches!(self.tree.origin_of(&["models", "base", key]), Origin::Setting(_));
         self.replaced("base").is_some() || is_given("provider") || is_given("model")
     }
 
-    /// The rows of the file with prices of your own, where there is one.
+    /// The rows of the user's price file. Empty: there is none.
     fn own_prices(&self, options: &LoadOptions) -> Result<Vec<ModelPrices>, DomainError> {
         let path = ["prices", "file"];
         let Some(named) = &self.config.prices.file else {
@@ -207,7 +207,7 @@ impl File {
         prices::read_prices(&found)
     }
 
-    /// Fails where `[serve]` lets a caller set what is not a setting or loosens the domain, or lets nothing run.
+    /// Fails if `[serve]` names a key that is not a setting or that loosens the domain, or leaves no room for a run.
     pub(crate) fn check_serve(&self) -> Result<(), DomainError> {
         let serve = &self.config.serve;
         for key in &serve.caller_may_set {
@@ -263,7 +263,7 @@ impl Place {
     }
 }
 
-/// A file with everything laid over it.
+/// A file with the profile and the options laid over it.
 struct Layered {
     tree: Node,
     typed: Typed,
@@ -332,7 +332,7 @@ fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
     Ok(Layered { tree, typed, profiles: names, replaced })
 }
 
-/// A tree as typed configuration.
+/// The tree as typed configuration.
 struct Typed {
     config: Config,
     calibration: Option<String>,
@@ -379,9 +379,8 @@ fn check_version(tree: &Node) -> Result<(), Fault> {
     }
 }
 
-/// Puts `PROVIDER/NAME` in place of a tier's model. A model that the file describes keeps what is said of it there, and
-/// another one of the same provider the server and its key.
-/// `option` is where that was said.
+/// Replaces the model of a tier by `PROVIDER/NAME`. If the file describes that model, its settings stay. If only the
+/// provider is the same, the server and its key stay. `option` names the source of the replacement in messages.
 fn set_model(
     tree: &mut Node,
     tier: Tier,
@@ -391,7 +390,7 @@ fn set_model(
 ) -> Result<(), Fault> {
     let Some((provider, name)) = model.split_once('/').filter(|(_, name)| !name.is_empty()) else {
         let origin = Origin::Setting(option.into());
-        let message = format!("`{model}` is no model; write PROVIDER/NAME, for example offline/NAME");
+        let message = format!("`{model}` is not a model; write PROVIDER/NAME, for example offline/NAME");
         return Err(Fault::new(origin, message));
     };
     let text = |node: &Node, key: &str| -> Option<String> {
@@ -448,7 +447,7 @@ fn set_model(
     tree.set(&format!("{path}.model"), &quoted(name), option)
 }
 
-/// A text that is not read as a number.
+/// A text in TOML's quotes, so that it is not read as a number.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -1,4 +1,4 @@
-//! From `files` of a tool to the tool over a folder.
+//! Makes a tool that works on the files of a folder, from the table `files` of a tool.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::config::FilesConfig;
 use crate::error::DomainError;
 use crate::file::File;
 
-/// The tool `name`.
+/// Makes the tool `name`.
 #[cfg(feature = "files")]
 pub(crate) fn make(
     file: &File,
@@ -34,7 +34,7 @@ pub(crate) fn make(
     Ok(Arc::new(made))
 }
 
-/// The JSON Schema of the parameters that the work has by itself.
+/// The JSON Schema of the parameters that this kind of work always has.
 #[cfg(feature = "files")]
 pub(crate) fn schema(config: &FilesConfig) -> Option<Value> {
     Some(work(config).schema())
@@ -55,7 +55,7 @@ fn work(config: &FilesConfig) -> loop_tools::connectors::FilesWork {
     }
 }
 
-/// No tool: this program was built without them.
+/// Fails: this program was built without such tools.
 #[cfg(not(feature = "files"))]
 pub(crate) fn make(
     file: &File,
@@ -67,7 +67,7 @@ pub(crate) fn make(
     Err(file.error(&["tools", name, "kind"], message))
 }
 
-/// None: this program was built without them.
+/// `None`: this program was built without such tools.
 #[cfg(not(feature = "files"))]
 pub(crate) fn schema(_: &FilesConfig) -> Option<Value> {
     None

@@ -1,4 +1,4 @@
-//! From `[hooks.NAME]` to the hooks of a loop.
+//! Makes the hooks of a runner from `[hooks.NAME]`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use crate::config::HookConfig;
 use crate::error::DomainError;
 use crate::file::File;
 
-/// Seconds that one delivery may take where nothing else is said, and at most.
+/// The default and the maximum of the seconds for one delivery.
 const TIMEOUT_S: u64 = 10;
 const MAX_TIMEOUT_S: u64 = 60;
 
-/// The hooks of a domain, and what is secret about them.
+/// The hooks of a domain, and the secrets in them.
 #[derive(Debug, Default)]
 pub(crate) struct MadeHooks {
     pub(crate) hooks: Hooks,
@@ -63,7 +63,7 @@ fn command_hook(file: &File, name: &str, command: &[String]) -> Result<Arc<dyn H
     Ok(Arc::new(senders::CommandHook { command }))
 }
 
-/// None: this program was built without it.
+/// Fails: this program was built without such hooks.
 #[cfg(not(all(feature = "command", unix)))]
 fn command_hook(file: &File, name: &str, _: &[String]) -> Result<Arc<dyn HookSender>, DomainError> {
     let message = "hooks that run a program are not in this build; build it with `--features command`";
@@ -101,11 +101,11 @@ fn web_hook(
     Ok(Arc::new(senders::UrlHook { webhook, secret, is_signed }))
 }
 
-/// A path with so many characters may be a key.
+/// The length from which a part of a URL's path may be a key, so that it is masked.
 #[cfg(feature = "http")]
 const KEY_CHARS: usize = 16;
 
-/// None: this program was built without it.
+/// Fails: this program was built without such hooks.
 #[cfg(not(feature = "http"))]
 fn web_hook(
     file: &File,
@@ -147,7 +147,7 @@ mod senders {
     #[cfg(feature = "http")]
     pub(super) struct UrlHook {
         pub(super) webhook: loop_tools::connectors::Webhook,
-        /// `None` with `is_signed`: it is not there, and nothing is sent unsigned in its place.
+        /// The signing key. `None` with `is_signed`: the key is missing, and no message is sent unsigned instead.
         pub(super) secret: Option<SigningKey>,
         pub(super) is_signed: bool,
     }

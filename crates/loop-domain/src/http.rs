@@ -1,4 +1,4 @@
-//! From `[tools.NAME.http]` to a tool.
+//! Makes an HTTP tool from `[tools.NAME.http]`.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::config::{HttpAuthConfig, HttpConfig, HttpPagesConfig, HttpPagingKind}
 use crate::error::DomainError;
 use crate::file::File;
 
-/// The header of a key, unless another is named.
+/// The default header of an API key.
 const KEY_HEADER: &str = "x-api-key";
 
-/// A tool, with what its making reveals.
+/// A tool, with the warnings and secrets found while it was made.
 pub(crate) struct MadeHttp {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) warnings: Vec<String>,
 }
 
-/// What is wrong with a table: the key in it, and what to do about it.
+/// An error in a table: the key, and what is wrong and how to fix it.
 pub(crate) type Wrong = (&'static str, String);
 
 /// The tool that a table describes.
@@ -79,7 +79,7 @@ pub(crate) fn tool(
     Ok(MadeHttp { tool: Arc::new(made), warnings })
 }
 
-/// How requests show who sends them.
+/// How requests authenticate.
 pub(crate) fn auth(config: &HttpAuthConfig) -> Result<HttpAuth, Wrong> {
     let mut kinds = config.variables();
     let Some((kind, variable)) = kinds.next() else {

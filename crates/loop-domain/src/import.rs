@@ -1,34 +1,34 @@
-//! Making the tools of a domain from a description that others wrote.
+//! Generates the tools of a domain from an OpenAPI document.
 
 use std::collections::BTreeSet;
 
-/// The most bytes of a document that is imported.
+/// The most bytes of a document that is imported: 64 MiB.
 pub const OPENAPI_BYTES_MAX: usize = 64 << 20;
 
-/// What is imported, and how.
+/// Which operations of a document become tools, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportOptions {
     /// The operations that become tools: ids, tags, `METHOD /path`, or the beginnings of paths. Empty: all of them.
     pub only: Vec<String>,
-    /// The URL of the server, in place of the one that the document names. A place on this machine, in a private network or
-    /// without encryption is confirmed by it.
+    /// The URL of the server, in place of the one that the document names. Setting it confirms a server on this
+    /// machine, in a private network or without encryption.
     pub base_url: Option<String>,
-    /// Whether the operations are listed instead, one a line: id, method and path, tags.
+    /// Whether the result is a list of the operations instead, one a line: id, method and path, tags.
     pub list: bool,
 }
 
-/// The tools that were made.
+/// The tools that were generated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     /// The entries of a domain file, or the list of operations.
     pub toml: String,
     /// How many tools there are.
     pub count: usize,
-    /// How many of them are off until they are reviewed.
+    /// How many of them have `enabled = false` until an operator has reviewed them.
     pub off: usize,
-    /// How many operations and paths became no tool, each named in a comment. With [`ImportOptions::only`] none is counted.
+    /// How many operations and paths could not become a tool, each named in a comment. 0 with [`ImportOptions::only`].
     pub left_out: usize,
-    /// The hosts that they connect to, with the port where that is not the usual one.
+    /// The hosts that the tools connect to, with the port if it is not the default.
     pub places: BTreeSet<String>,
     /// The names of the secrets that they need.
     pub secrets: BTreeSet<String>,
@@ -47,10 +47,11 @@ impl ImportError {
     }
 }
 
-/// Tools of kind `http` from an OpenAPI document of version 3.0, 3.1 or 3.2, in JSON or YAML, as text for a domain file.
+/// Generates tools of kind `http` from an OpenAPI document of version 3.0, 3.1 or 3.2, in JSON or YAML, as text for a
+/// domain file.
 ///
-/// The text is always one that loads, beside the rest of a domain file that has no tools of the same names. A tool that may
-/// change something, that needs something filled in, or whose server the operator has not confirmed has `enabled = false`.
+/// The text always loads in a domain file that has no tools of the same names. A tool has `enabled = false` if it may
+/// change something, needs a value from the operator, or uses a server that the operator has not confirmed.
 ///
 /// # Errors
 /// The document cannot be read or is of another version, an entry of [`ImportOptions::only`] names nothing, the server is not

@@ -1,4 +1,4 @@
-//! Reading a work item: JSON by the places that the domain names, or a text.
+//! Reads a work item: JSON by the JSON pointers that the domain names, or a text.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::json::{Json, render};
 /// The most characters of a title.
 const TITLE_CHARS: usize = 200;
 
-/// The work item in `text`: JSON where the first character that is not blank is `{`, else Markdown.
+/// Reads the work item in `text`: JSON if its first character that is not blank is `{`, else Markdown.
 pub(crate) fn read(config: &ItemConfig, text: &str, origin: &str) -> Result<WorkItem, ItemError> {
     if text.len() as u64 > config.max_bytes {
         return Err(ItemError::TooLong { origin: origin.to_owned(), max: config.max_bytes });
@@ -93,14 +93,15 @@ fn from_markdown(config: &ItemConfig, text: &str, origin: &str) -> WorkItem {
     }
 }
 
-/// The place in its line where JSON ends to make sense, in characters; the reader counts bytes.
+/// The column of a JSON error, in characters. The parser counts bytes.
 fn column_of(error: &serde_json::Error, text: &str) -> usize {
     let line = text.lines().nth(error.line().saturating_sub(1)).unwrap_or_default();
     let before = line.as_bytes().get(..error.column());
     before.map_or(error.column(), |before| String::from_utf8_lossy(before).chars().count())
 }
 
-/// The name of the file without its ending; `text` for the option of this name, `item` for standard input.
+/// The id of an item from its source: the file name without its extension, `text` for the option of this name, `item`
+/// for standard input.
 fn stem(origin: &str) -> Arc<str> {
     let stem = Path::new(origin).file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let stem = stem.as_deref().map(|stem| stem.trim_start_matches('-')).filter(|stem| !stem.is_empty());

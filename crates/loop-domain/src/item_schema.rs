@@ -1,4 +1,4 @@
-//! The JSON Schema of a domain's work items, and the JSON that a recorded item is made from.
+//! The JSON Schema of a domain's work items, and how JSON is restored from a recorded item.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::error::{DomainError, ItemError};
 use crate::file::File;
 use crate::{item, protocol};
 
-/// What a JSON item of a domain has to fit.
+/// The schema that JSON items of a domain must fit.
 pub struct ItemSchema {
     value: Value,
     check: SchemaCheck,
@@ -35,28 +35,28 @@ impl ItemSchema {
             return Err(file.error(&path, message));
         }
         let check = SchemaCheck::new(&value)
-            .map_err(|error| file.error(&path, format!("it is no JSON Schema: {error}; correct it")))?;
+            .map_err(|error| file.error(&path, format!("it is not a JSON Schema: {error}; correct it")))?;
         Ok(Some(Self { value, check }))
     }
 
-    /// The properties at its top, in the order of the schema, each without its reference to another place of the schema.
+    /// The top-level properties, in the order of the schema, with references resolved.
     pub fn properties(&self) -> impl Iterator<Item = (&str, &Value)> {
         let properties = self.value.get("properties").and_then(Value::as_object).into_iter().flatten();
         properties.map(|(name, schema)| (name.as_str(), self.resolved(schema)))
     }
 
-    /// Whether an item has to have this property.
+    /// Whether this property is required.
     pub fn requires(&self, name: &str) -> bool {
         let required = self.value.get("required").and_then(Value::as_array);
         required.is_some_and(|required| required.iter().any(|it| it == name))
     }
 
-    /// What of an item does not fit, as [`SchemaCheck::each_violation`] says it.
+    /// The violations of an item, as [`SchemaCheck::each_violation`] reports them.
     pub fn each_violation(&self, item: &Value) -> Vec<(String, String)> {
         self.check.each_violation(item)
     }
 
-    /// Fails where a text is JSON that does not fit.
+    /// Fails if the text is JSON that does not fit the schema.
     pub(crate) fn check(&self, text: &str, origin: &str) -> Result<(), ItemError> {
         let text = text.trim_start_matches('\u{feff}').trim_start();
         let json: Option<Value> =
@@ -79,13 +79,13 @@ impl ItemSchema {
     }
 }
 
-/// How many references in a row are followed.
+/// The most references that are followed in a row.
 const MAX_REFERENCES: usize = 16;
 
-/// The JSON from which an item is read that is the same work. `None`: the item is a text, or there is no such JSON.
+/// JSON from which an item equal to a recorded one is read. `None`: the item is a text, or no such JSON is found.
 ///
-/// An item is recorded as people and models read it, so its members are read from that text by the schema, and the result
-/// counts only where it becomes the recorded item again.
+/// The journal has the item as rendered text. The members are parsed from that text by the schema, and the result
+/// counts only if it renders to the recorded item again.
 pub(crate) fn json_of(
     config: &ItemConfig,
     schema: Option<&ItemSchema>,
@@ -98,12 +98,12 @@ pub(crate) fn json_of(
     (read.digest() == recorded.digest()).then_some(json)
 }
 
-/// Reads what [`Json::render`](crate::json::Json::render) writes.
+/// Parses the text that [`Json::render`](crate::json::Json::render) writes.
 struct Reader<'a> {
     schema: Option<&'a ItemSchema>,
 }
 
-/// A member: its key, what follows on its line, and the lines below it.
+/// A member: its key, the rest of its line, and the lines below it.
 type Member<'t> = (&'t str, &'t str, Vec<&'t str>);
 
 impl Reader<'_> {
@@ -136,7 +136,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A member of an object with this schema.
+    /// Parses a member of an object with this schema.
     fn value(&self, (key, first, below): Member<'_>, object: Option<&Value>) -> Option<(String, Value)> {
         let schema = object.and_then(|object| self.part(object.get("properties")?.get(key)?));
         let is_text = !first.is_empty() || below.first() == Some(&"");
@@ -148,7 +148,7 @@ impl Reader<'_> {
         Some(self.schema?.resolved(schema))
     }
 
-    /// A list or an object in bullets.
+    /// Parses a list or an object from bullets.
     fn bullets(&self, lines: &[&str], schema: Option<&Value>) -> Option<Value> {
         let mut entries: Vec<Vec<&str>> = Vec::new();
         for line in lines {
@@ -179,7 +179,7 @@ impl Reader<'_> {
         entries.iter().map(|entry| self.element(entry, of_each)).collect::<Option<Vec<_>>>().map(Value::Array)
     }
 
-    /// An element of a list.
+    /// Parses an element of a list.
     fn element(&self, lines: &[&str], schema: Option<&Value>) -> Option<Value> {
         let (first, below) = lines.split_first()?;
         if first.is_empty() {
@@ -204,7 +204,7 @@ impl Reader<'_> {
     }
 }
 
-/// The key of a line that begins a member, and what follows on it.
+/// The key of a line that begins a member, and the rest of the line.
 fn member(line: &str) -> Option<(&str, &str)> {
     let (key, rest) = line.split_once(':')?;
     let is_key = !is_blank(key) && !key.starts_with([' ', '-']) && (rest.is_empty() || rest.starts_with(' '));
@@ -215,7 +215,7 @@ fn text(first: &str, below: &[&str]) -> String {
     std::iter::once(&first).chain(below).copied().collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
-/// A text as the number or truth that its schema asks for.
+/// A text as the number or boolean that its schema requires.
 fn typed(text: &str, schema: Option<&Value>) -> Value {
     let kinds = schema.and_then(|schema| schema.get("type")).map(|kind| match kind {
         Value::Array(kinds) => kinds.clone(),

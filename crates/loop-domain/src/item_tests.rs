@@ -68,7 +68,7 @@ fn an_item_without_a_title_is_refused_and_one_without_an_id_is_named_by_its_file
 #[test]
 fn what_begins_like_json_and_is_none_names_its_place() {
     let error = read(&config(), "\n {\n  \"subject\": oops}", "t.json").unwrap_err();
-    assert_eq!(error.to_string(), "t.json:3:14: the work item is no JSON: expected value; correct it there");
+    assert_eq!(error.to_string(), "t.json:3:14: the work item is not JSON: expected value; correct it there");
     let error = read(&config(), "{\"subject\": \"für\", oops}", "t.json").unwrap_err();
     assert!(error.to_string().starts_with("t.json:1:20: "), "{error}");
     let error = read(&config(), "{\"subject\": \"x\"} more", "t.json").unwrap_err();

@@ -1,4 +1,4 @@
-//! JSON with the order of its members kept, and its rendering as a text that people and models read.
+//! JSON that keeps the order of its members, and its rendering as text for people and models.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Json {
     Null,
-    /// A number or a truth, as it is shown.
+    /// A number or a boolean, as it is shown.
     Plain(String),
     Text(String),
     List(Vec<Json>),
@@ -17,7 +17,7 @@ pub(crate) enum Json {
 }
 
 impl Json {
-    /// What a JSON pointer means.
+    /// The value at a JSON pointer.
     pub(crate) fn at(&self, pointer: &str) -> Option<&Json> {
         if pointer.is_empty() {
             return Some(self);
@@ -32,7 +32,7 @@ impl Json {
         })
     }
 
-    /// A text, number or truth as one text; `None` for anything else, and for an empty text.
+    /// A text, number or boolean as text. `None` for anything else, and for an empty text.
     pub(crate) fn as_text(&self) -> Option<&str> {
         match self {
             Self::Plain(text) | Self::Text(text) => Some(text.trim()).filter(|text| !text.is_empty()),
@@ -59,7 +59,7 @@ impl Json {
     }
 }
 
-/// The named values as Markdown. What is empty is left out: it tells nothing.
+/// The named values as Markdown, without those that are empty.
 pub(crate) fn render<'a>(members: impl IntoIterator<Item = (&'a str, &'a Json)>) -> String {
     let mut out = String::new();
     for (key, value) in members {
@@ -122,7 +122,7 @@ fn bullet(lead: &str, value: &Json, depth: usize, out: &mut String) {
     }
 }
 
-/// One blank line where there were several, none at the ends, no blanks at the end of a line.
+/// The text without repeated blank lines, and without blanks at its ends and at the ends of lines.
 fn tidy(text: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
     for line in text.trim().lines().map(str::trim_end) {

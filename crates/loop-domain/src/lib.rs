@@ -1,11 +1,11 @@
-//! A domain folder, read and checked: what the work items, sections, tools, prompts, models and limits are for one kind of work.
+//! Loads a domain folder: the files with which an operator describes the work items, sections, tools, prompts, models and limits
+//! of one kind of work.
 //!
-//! [`Domain::load`] reads `loopgate.toml` and makes of it what a run needs: the [`RunSpec`](loop_core::RunSpec), the tools, the
-//! prompts, the models. [`Domain::item`] reads a work item by the places that the file names. [`Domain::report`] says what
-//! there is.
+//! [`Domain::load`] reads and checks `loopgate.toml` and makes what a run needs: the [`RunSpec`](loop_core::RunSpec), the tools,
+//! the prompts and the models. [`Domain::item`] reads a work item. [`Domain::to_loop`] makes the runner.
 //!
-//! What it does not do: it runs nothing and decides nothing. Everything that can be wrong with a folder is said before a run
-//! begins, in one line that points at its place ([`DomainError`]).
+//! **What it is not.** It makes no decisions and drives no runs: those are `loop-core` and `loop-runtime`. It reports every
+//! error of a folder before a run begins, in one line with the file, the line and the column ([`DomainError`]).
 //!
 //! ```
 //! use loop_domain::{Domain, LoadOptions};
@@ -38,6 +38,27 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! | module or type | what you find there |
+//! |---|---|
+//! | [`Domain`], [`LoadOptions`] | a loaded domain, and the options that replace its settings |
+//! | [`DomainReport`] | what a domain contains, with warnings: what `loopgate domain check` prints |
+//! | [`DomainError`], [`ItemError`] | why a domain or a work item cannot be read |
+//! | [`ItemSchema`] | the schema of a domain's JSON work items |
+//! | [`ToolSelection`] | which tools a run selected before its first pass, and why not the others |
+//! | [`ServerModel`], [`ConfiguredModel`] | one model on a server, ready to be called |
+//! | [`PolicyFile`] | settings that are laid over the spec of a recorded run, for backtests |
+//! | [`preset()`] | named sets of default settings |
+//! | [`UserSettings`], [`UserModel`] | the user's `config.toml` |
+//! | [`scaffold`] | generates a new domain folder: `loopgate init` |
+//! | [`import`] | generates tools from an OpenAPI document |
+//! | [`review`] | compares the tools of MCP servers with those that an operator trusts |
+//! | [`calibration`] | the file with measured confidence that `gate.calibration` names |
+//! | [`prices`] | the user's price file |
+//! | [`schema()`], [`lock_schema`] | JSON Schemas of `loopgate.toml` and `tools.lock`, for editors |
+//!
+//! To read the source, follow [`Domain::load`]. `file` reads `loopgate.toml` into a `tree` and merges the profile and the options,
+//! `de` types the tree as `config`, and `spec`, `tools`, `models`, `parts` and `hooks` make the parts of the domain from that.
 
 pub mod calibration;
 mod called;

@@ -1,4 +1,4 @@
-//! `tools.lock` next to `loopgate.toml`: what the operator has trusted of each server, as the server said it then.
+//! `tools.lock` next to `loopgate.toml`: the tools of each MCP server as they were when an operator trusted them.
 
 #[cfg(all(feature = "mcp", unix))]
 use std::fs;
@@ -21,10 +21,10 @@ use crate::review::one_line;
 /// The name of the file in a domain's folder.
 pub(crate) const LOCK: &str = "tools.lock";
 
-/// The lock in `folder`; empty where there is none.
+/// Reads the lock in `folder`. Empty if there is none.
 ///
 /// # Errors
-/// It cannot be read, is not such a file, or was written by a newer program.
+/// It cannot be read, has another format, or was written by a newer program.
 #[cfg(all(feature = "mcp", unix))]
 pub(crate) fn read(folder: &Path) -> Result<Lock, DomainError> {
     let path = folder.join(LOCK);
@@ -41,7 +41,7 @@ pub(crate) fn read(folder: &Path) -> Result<Lock, DomainError> {
     })
 }
 
-/// Refuses a tool of `server` that was changed by hand since it was trusted.
+/// Fails if an entry of `server` was edited by hand after it was trusted.
 #[cfg(all(feature = "mcp", unix))]
 pub(crate) fn verify(lock: &Lock, server: &str, folder: &Path) -> Result<(), DomainError> {
     let Some(tool) = lock.servers.get(server).and_then(|locked| locked.edited()) else { return Ok(()) };
@@ -58,7 +58,7 @@ pub(crate) fn verify(lock: &Lock, server: &str, folder: &Path) -> Result<(), Dom
     Err(DomainError::Invalid { path, line, column: 1, message })
 }
 
-/// Writes the lock in `folder`, whole or not at all.
+/// Writes the lock in `folder`, in one atomic step.
 ///
 /// # Errors
 /// The folder cannot be written to.

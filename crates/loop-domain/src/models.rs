@@ -1,4 +1,4 @@
-//! From the typed file to the models of its tiers.
+//! Makes the models of a domain's tiers from its typed file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::secret;
 /// The models of a domain.
 pub(crate) struct Built {
     pub(crate) models: Models,
-    /// What their making returned to light.
+    /// What was found while they were made.
     pub(crate) found: Found,
-    /// What writes their exchanges down, where that is wanted.
+    /// The recorder of their exchanges. `None`: nothing is recorded.
     pub(crate) recorder: Option<Recorder>,
 }
 
-/// What the making of models reveals.
+/// What is found while models are made.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// What their callers miss in the environment.
+    /// The environment variables that their calls need and that are not set.
     pub(crate) unset: Vec<DomainError>,
     /// The credentials that they use.
     pub(crate) secrets: Secrets,
@@ -36,14 +36,15 @@ pub(crate) struct Found {
     pub(crate) urls: Vec<(String, String)>,
 }
 
-/// One model, before anything is wrapped around it.
+/// A model without wrappers.
 struct Bare<'a> {
     tier: &'static str,
     config: &'a ModelConfig,
     model: Arc<dyn ChatModel>,
 }
 
-/// The model of each tier; their exchanges are written to `record`, where that is given. What they use and `own` is secret.
+/// Makes the model of each tier. With `record`, their exchanges are written to that file. Their credentials and `own`
+/// are masked.
 pub(crate) fn models(file: &File, record: Option<&Path>, own: &Secrets) -> Result<Built, DomainError> {
     let config = &file.config.models;
     let mut found = Found::default();
@@ -74,7 +75,8 @@ pub(crate) fn models(file: &File, record: Option<&Path>, own: &Secrets) -> Resul
     Ok(Built { models: Models { selector, base, escalated, fallback }, found, recorder })
 }
 
-/// The keys that the environment holds for the known providers: a tool or a model may come upon one that no tier uses.
+/// The keys of known providers in the environment. They are masked too, since a tool or a model may read one that no
+/// tier uses.
 fn of_environment() -> Secrets {
     let variables = Profile::all().iter().filter_map(|profile| profile.api_key_env.as_deref());
     let keys: Vec<String> = variables.filter_map(|variable| secret::of_environment(variable).ok()).collect();
@@ -82,11 +84,11 @@ fn of_environment() -> Secrets {
     Secrets::of(keys.iter().map(String::as_str).filter(|key| key.len() >= LEAST_OF_KEY))
 }
 
-/// Bytes of the shortest key that is looked for although no model uses it.
+/// The fewest bytes of a key that is masked although no model uses it.
 const LEAST_OF_KEY: usize = 16;
 
-/// The name of the model that was recorded for a tier; the base model's where none was. What is wrong with the file is
-/// said when the model is made.
+/// The name of the model that a recording has for a tier, or the base model's if it has none. Errors of the file are
+/// reported when the model is made.
 pub(crate) fn recorded_name(file: &File, tier: &str, config: &ModelConfig) -> Option<String> {
     let recording = config.recording.as_ref().filter(|_| config.provider == "recorded")?;
     let recorded = RecordedModel::open(file.resolve(&["models", tier, "recording"], recording)).ok()?;
@@ -114,7 +116,7 @@ fn bare<'a>(
                 )
             })?;
             let scripted = Scripted::from_json(&text).map_err(|cause| {
-                error("script", format!("{shown}: is no script: {}; correct it there", one_line(cause)))
+                error("script", format!("{shown}: is not a script: {}; correct it there", one_line(cause)))
             })?;
             Arc::new(scripted)
         }
@@ -137,7 +139,7 @@ fn bare<'a>(
     Ok(Bare { tier, config, model })
 }
 
-/// Keys that say nothing to the provider are slips, and so are numbers out of their range.
+/// Fails for keys that the provider does not use, and for numbers out of range.
 fn check_keys(file: &File, tier: &str, config: &ModelConfig) -> Result<(), DomainError> {
     let provider = config.provider.as_str();
     let is_remote = !LOCAL.contains(&provider);

@@ -1,4 +1,4 @@
-//! Dollars as people write them, read into pico-dollars without rounding.
+//! Dollars as people write them, parsed into pico-dollars without rounding.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use loop_core::types::PicoUsd;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error};
 
-/// Tokens for which a price is given.
+/// The number of tokens that a price is for.
 const TOKENS: u64 = 1_000_000;
 
 /// An amount of dollars, written as a number or as a text.
@@ -15,12 +15,12 @@ const TOKENS: u64 = 1_000_000;
 pub(crate) struct Usd(pub(crate) PicoUsd);
 
 impl Usd {
-    /// The amount that a decimal text says, to the last digit.
+    /// Parses a decimal amount, exact to the last digit.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         text.parse().map(Self).map_err(|error: NotUsd| error.to_string())
     }
 
-    /// What one token costs in pico-dollars, where this is the price of a million.
+    /// The price of one token in pico-dollars, if this is the price of a million.
     pub(crate) fn per_token(self) -> Result<u64, String> {
         let PicoUsd(pico) = self.0;
         if pico.is_multiple_of(TOKENS) {

@@ -1,4 +1,4 @@
-//! No servers of the Model Context Protocol: this program was built without them.
+//! The MCP module of a build without MCP: every server in a domain is an error.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,11 +22,11 @@ pub(crate) struct MadeTools {
     pub(crate) warnings: Vec<String>,
 }
 
-/// What [`McpServers`](crate::review::McpServers) is in a build without servers: there is not a value of it.
+/// The type of [`McpServers`](crate::review::McpServers) in a build without servers. It has no values.
 #[derive(Debug)]
 pub(crate) enum Asker {}
 
-/// Says that there are none here.
+/// The error that this program was built without MCP servers.
 fn refused(file: &File, path: &[&str]) -> DomainError {
     let message = if cfg!(unix) {
         "this program was built without MCP servers; build it with `--features mcp`"

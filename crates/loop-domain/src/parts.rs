@@ -1,4 +1,4 @@
-//! From the typed file to prompts and the place where the outcome is saved.
+//! Makes the prompts and the save target of a domain from its typed file.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use loop_tools::files;
 use crate::error::DomainError;
 use crate::file::File;
 
-/// The templates, with those of the domain in place of the built-in ones.
+/// The prompt templates: those of the domain in place of the built-in ones.
 pub(crate) fn prompts(file: &File) -> Result<Prompts, DomainError> {
     let config = &file.config.prompts;
     let Some(folder) = &config.folder else {
@@ -44,7 +44,8 @@ pub(crate) fn prompts(file: &File) -> Result<Prompts, DomainError> {
     Prompts::with_overrides(overrides, config.layout).map_err(|error| file.error(&path, one_line(error)))
 }
 
-/// Where outcomes are saved. A token that is not in the environment goes to `unset`: it is missed by who saves.
+/// The save target. If its token is missing in the environment, `unset` gets the error, since only a run that saves
+/// needs it.
 pub(crate) fn save(file: &File, unset: &mut Vec<DomainError>) -> Result<Option<DetailedTarget>, DomainError> {
     let Some(config) = &file.config.save else {
         return Ok(None);
@@ -66,7 +67,7 @@ pub(crate) fn save(file: &File, unset: &mut Vec<DomainError>) -> Result<Option<D
     target.map(|target| Some(DetailedTarget { target, evidence: config.evidence, spec: None }))
 }
 
-/// The file; `{item}` and `{run}` in it are filled in when an outcome is saved.
+/// The path of the saved file. `{item}` and `{run}` in it are replaced when an outcome is saved.
 fn save_file(file: &File, template: &str) -> Result<PathBuf, DomainError> {
     let path = ["save", "file"];
     if template.trim().is_empty() || template.ends_with('/') {

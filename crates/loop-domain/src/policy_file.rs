@@ -1,7 +1,7 @@
-//! A policy file: settings of a domain that are laid over the spec of a run that exists already.
+//! Policy files: settings that are laid over the spec of a recorded run, for backtests.
 //!
-//! It has the keys of `loopgate.toml` that decide: `[limits]`, `[gate]`, and of `[output]` the attempts. What it does not
-//! name stays as the run had it.
+//! A policy file has the keys of `loopgate.toml` that decisions depend on: `[limits]`, `[gate]`, and the attempts of
+//! `[output]`. Every other setting stays as in the recorded run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::similar::hint;
 use crate::spec::{LONGEST, NO_CALIBRATION, NONE_ALLOWED, SLIP, each};
 use crate::tree::{Fault, Node, NodeValue, Origin};
 
-/// Settings that replace those of a run's spec, for the question what the run would have done under them.
+/// Settings that replace those of a run's spec, to find out what the run would have done under them.
 #[derive(Debug)]
 pub struct PolicyFile {
     name: String,
@@ -39,7 +39,7 @@ pub struct PolicyFile {
 struct PolicyConfig {
     /// Its name in reports. Default: the name of the file.
     name: Option<String>,
-    /// Checked here, and laid over those of a spec.
+    /// Checked when the file is read, and laid over the limits of each spec.
     #[serde(rename = "limits")]
     _limits: Limits,
     #[serde(rename = "gate")]
@@ -48,14 +48,14 @@ struct PolicyConfig {
 }
 
 impl PolicyConfig {
-    /// A tree as typed configuration, and the file of its calibration.
+    /// The tree as typed configuration, and the name of its calibration file.
     fn of(mut tree: Node) -> Result<(Self, Option<String>), Fault> {
         let calibration = tree.table_mut("gate").map(settings::take_calibration).transpose()?.flatten();
         Ok((Self::deserialize(&tree)?, calibration))
     }
 }
 
-/// The keys of `[output]` that decide.
+/// The keys of `[output]` that decisions depend on.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct PolicyOutput {
@@ -64,10 +64,10 @@ struct PolicyOutput {
 }
 
 impl PolicyFile {
-    /// Reads a policy file, and lays `set` over it: dotted keys with their values, for example `limits.passes` and `3`.
+    /// Reads a policy file, and lays `set` over it: dotted keys with values, for example `limits.passes` and `3`.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its place.
+    /// The first error, with its place.
     pub fn read(path: &Path, set: &[(String, String)]) -> Result<Self, DomainError> {
         if !path.exists() {
             return Err(DomainError::Unreadable {
@@ -80,7 +80,7 @@ impl PolicyFile {
         Self::of_text(path.to_owned(), text, set)
     }
 
-    /// A policy of settings alone, under this name.
+    /// A policy without a file, of these settings. `name` is its name in reports.
     ///
     /// # Errors
     /// The first setting that is wrong.
@@ -88,10 +88,10 @@ impl PolicyFile {
         Self::of_text(PathBuf::from(name), String::new(), set)
     }
 
-    /// The policy with this text, as if it were at `path`.
+    /// Parses a policy from this text, as if it were the file at `path`.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its place.
+    /// The first error, with its place.
     pub fn of_text(path: PathBuf, text: String, set: &[(String, String)]) -> Result<Self, DomainError> {
         let place = Place { path, text };
         let read = || -> Result<_, Fault> {
@@ -160,7 +160,8 @@ impl PolicyFile {
         Ok(changed)
     }
 
-    /// What evals measured, where the policy names a file: from its own folder, or from the working directory in a setting.
+    /// Applies the calibration that the policy names: a path relative to the policy file, or to the working directory
+    /// if a setting names it.
     fn calibration(&self, spec: &mut RunSpec) -> Result<(), DomainError> {
         let path = ["gate", "calibration"];
         match self.calibration.as_deref() {
@@ -203,7 +204,7 @@ impl PolicyFile {
         Ok(())
     }
 
-    /// Puts tools by their own names into the lists that the file sets.
+    /// Resolves aliases of tools in the lists that the file sets.
     fn name_tools(&self, spec: &RunSpec, gate: &mut GateSettings) -> Result<(), DomainError> {
         let is_set = |key: &str| self.tree.get("gate").is_some_and(|gate| gate.node.get(key).is_some());
         if gate.allow.is_empty() && is_set("allow") {
@@ -222,7 +223,7 @@ impl PolicyFile {
         Ok(())
     }
 
-    /// A tool's own name, or a pattern that a tool's name fits. What is forbidden may have a name that no tool has.
+    /// The canonical name of a tool, or a pattern that some tool matches. A forbidden name may match no tool.
     fn tool(
         &self,
         spec: &RunSpec,

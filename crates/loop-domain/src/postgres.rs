@@ -1,4 +1,4 @@
-//! From `[sources.NAME]` of kind `postgres` to a source, and the check of its tools on the server.
+//! Makes PostgreSQL sources from `[sources.NAME]`, and checks the queries of their tools on the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::error::DomainError;
 use crate::file::File;
 use crate::tools::ToolSecrets;
 
-/// The port of a server, unless another is named.
+/// The default port of a PostgreSQL server.
 const PORT: u16 = 5_432;
 
-/// The sources of this kind with their tools.
+/// The PostgreSQL sources with their tools.
 #[derive(Default)]
 pub(crate) struct PostgresSources {
     sources: Vec<Source>,
@@ -29,11 +29,11 @@ struct Source {
     tools: Vec<(String, Arc<PostgresTool>)>,
 }
 
-/// What a check on servers found.
+/// What a check on the servers found.
 #[derive(Default)]
 pub(crate) struct ServerFindings {
     pub(crate) warnings: Vec<String>,
-    /// The first query that is wrong.
+    /// The first query that a server rejects.
     pub(crate) error: Option<DomainError>,
 }
 
@@ -71,19 +71,19 @@ impl PostgresSources {
         Ok(warnings)
     }
 
-    /// The source `name`, if it is of this kind.
+    /// The source `name`, if it is a PostgreSQL source.
     pub(crate) fn get(&self, name: &str) -> Option<&Postgres> {
         self.sources.iter().find(|source| source.name == name).map(|source| &source.source)
     }
 
-    /// Remembers a tool of the source `name`.
+    /// Adds a tool of the source `name`.
     pub(crate) fn add(&mut self, name: &str, tool: &str, made: &Arc<PostgresTool>) {
         if let Some(source) = self.sources.iter_mut().find(|source| source.name == name) {
             source.tools.push((tool.to_owned(), Arc::clone(made)));
         }
     }
 
-    /// Checks the queries of all tools on their servers, and what the roles may do. Blocks until they have answered.
+    /// Checks on the servers the queries of all tools and the privileges of the roles. Blocks until they have answered.
     pub(crate) fn check(&self, file: &File, credentials: &Credentials) -> ServerFindings {
         let mut findings = ServerFindings::default();
         for Source { name, source, tools } in &self.sources {

@@ -1,11 +1,11 @@
-//! Presets: the rules of each founding document as settings, over which a domain's own are laid.
+//! Presets: sets of default settings that a domain file names with `preset` and overrides.
 
 use serde::Deserialize;
 
 use crate::similar::hint;
 use crate::tree::{Fault, Node};
 
-/// The presets, by name, as they are committed below `presets`.
+/// The presets by name, from the folder `presets`.
 const PRESETS: [(&str, &str); 5] = [
     ("analysis", include_str!("../presets/analysis.toml")),
     ("agent", include_str!("../presets/agent.toml")),
@@ -14,12 +14,12 @@ const PRESETS: [(&str, &str); 5] = [
     ("step", include_str!("../presets/step.toml")),
 ];
 
-/// The preset of a name as TOML, for example of `step`; `None` where there is no such preset.
+/// The settings of a preset as TOML. `None`: there is no preset of this name. Names are for example `step` and `turn`.
 pub fn preset(name: &str) -> Option<&'static str> {
     PRESETS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// The tree laid over the preset that it names, where it names one.
+/// The tree laid over the preset that it names, if it names one.
 pub(crate) fn over_preset(tree: &Node) -> Result<Node, Fault> {
     let Some(entry) = tree.get("preset") else {
         return Ok(tree.clone());

@@ -1,4 +1,4 @@
-//! What the models of a domain cost: what its file says, else a file with prices of your own, else the table.
+//! Prices of a domain's models: from its file, else from the user's price file, else from the built-in table.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::tree::{Fault, Node};
 /// The version of the format of price files that this crate reads.
 const VERSION: u32 = 1;
 
-/// Where a domain's models find their prices, and the moment at which they are asked for.
+/// Price rows for a domain's models, and the moment for which they are looked up.
 #[derive(Debug)]
 pub(crate) struct PriceList {
     prices: Prices,
@@ -32,14 +32,14 @@ pub(crate) struct PriceList {
 }
 
 impl PriceList {
-    /// The table that comes with the program, after the rows of a file of your own where one is given.
+    /// The rows of the user's file first, then the built-in table.
     pub(crate) fn new(own: Vec<ModelPrices>) -> Self {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Self { prices: Prices::with_own(own), at }
     }
 
-    /// The row of a model, by the name of its base model where one is given, and by what it is charged; `None` where its
-    /// price is not known. `like`: the known provider that its provider is like.
+    /// The price row of a model and the basis on which it is charged, looked up by its base model if that is set.
+    /// `None`: its price is not known. `like`: the known provider that its provider is like.
     pub(crate) fn row(
         &self,
         model: &ServerModel,
@@ -52,7 +52,7 @@ impl PriceList {
         own.or_else(|| at_server(like, name, url, self.at))
     }
 
-    /// The model itself, or one whose replies carry their price where it depends on the moment.
+    /// The model itself, or one that adds the price to its replies if the price depends on the time.
     pub(crate) fn priced(&self, model: Arc<dyn ChatModel>, row: Option<PriceRow>) -> Arc<dyn ChatModel> {
         match row.filter(|row| row.model.varies(self.at)) {
             Some(row) => Arc::new(Priced::new(model, row.model)),
@@ -61,10 +61,10 @@ impl PriceList {
     }
 }
 
-/// The rows of a file with prices of your own, in its order; rows of the same provider and model are one, with periods.
+/// Reads a price file. Rows of the same provider and model are merged into one with periods.
 ///
 /// # Errors
-/// The first thing that is wrong, with its place.
+/// The first error, with its place.
 pub fn read_prices(path: &Path) -> Result<Vec<ModelPrices>, DomainError> {
     let text = files::text(path, files::MAX_BYTES)
         .map_err(|error| DomainError::Unreadable { path: path.to_owned(), message: error.to_string() })?;
@@ -122,7 +122,7 @@ fn rows(text: &str, source: &str) -> Result<Vec<ModelPrices>, Fault> {
     Ok(models.collect())
 }
 
-/// A price as a run counts it; `refused` makes an error of a key's path below the price and what is wrong there.
+/// A price in the unit of a run. `refused` makes an error from the key below the price and the message.
 pub(crate) fn price_of<E>(config: &PriceConfig, refused: impl Fn(&[&str], String) -> E) -> Result<Price, E> {
     let token = |path: &[&str], usd: Usd| usd.per_token().map_err(|message| refused(path, message));
     let cached = |path: &[&str], usd: Option<Usd>| usd.map(|usd| token(path, usd)).transpose();

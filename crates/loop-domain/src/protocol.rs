@@ -1,4 +1,4 @@
-//! From `[protocol]` and `[output]` to what a reply is taken for, and to the tool that takes an output.
+//! Makes the protocol of a run from `[protocol]` and `[output]`, and the tool that takes an output.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::file::File;
 use crate::parts::one_line;
 use crate::tree::{Fault, Node};
 
-/// Keys that only documents have a use for.
+/// Keys that only the protocol `document` uses.
 const OF_DOCUMENTS: [&[&str]; 17] = [
     &["section"],
     &["selection"],
@@ -41,11 +41,11 @@ const OF_DOCUMENTS: [&[&str]; 17] = [
     &["gate", "second_opinion"],
 ];
 
-/// Keys that documents have no use for.
+/// Keys that the protocol `document` does not use.
 const NOT_OF_DOCUMENTS: [&[&str]; 3] =
     [&["protocol", "execution"], &["protocol", "errors"], &["limits", "messages"]];
 
-/// Refuses what belongs to another protocol than the file's: it would have no effect.
+/// Fails for keys of another protocol, since they would have no effect.
 pub(crate) fn check(file: &File) -> Result<(), DomainError> {
     let kind = file.config.protocol.kind;
     let others: &[&[&str]] = match kind {
@@ -79,7 +79,7 @@ pub(crate) fn check(file: &File) -> Result<(), DomainError> {
     }
 }
 
-/// Refuses a submission by itself: it is called once the model has seen its output formatted (S2-98).
+/// Fails if the file sets `output.submit`, the internal key of the tool that submits: `output.reflect = true` adds that tool.
 pub(crate) fn check_submit(tree: &Node) -> Result<(), Fault> {
     let Some(entry) = tree.get("output").and_then(|output| output.node.get("submit")) else {
         return Ok(());
@@ -124,7 +124,7 @@ fn check_output(file: &File, output: &OutputConfig) -> Result<(), DomainError> {
             "a tool takes an object; write `type = \"object\"` at the top of the schema".to_owned()
         }
         RegistryError::InvalidSchema { message, .. } => {
-            format!("it is no JSON Schema: {message}; correct it")
+            format!("it is not a JSON Schema: {message}; correct it")
         }
         error => format!("{error}; correct it"),
     };
@@ -144,13 +144,13 @@ pub(crate) fn with_output(file: &File, tools: RegistryBuilder) -> Result<Registr
     }
 }
 
-/// How a value that is shown is submitted.
+/// How the model submits an output that is shown to it first.
 fn submit(output: &OutputConfig) -> SubmitTool {
     let name = output.submit_as.clone().map_or(DEFAULT_SUBMIT_TOOL.name, Cow::Owned);
     SubmitTool { name, ..DEFAULT_SUBMIT_TOOL }
 }
 
-/// The tool that shows an output to the model, as any result is shown.
+/// The tool that shows an output to the model, in the format of tool results.
 struct Shown(ToolDeclaration);
 
 #[async_trait]
@@ -184,12 +184,12 @@ pub(crate) fn schema(file: &File, path: &[&str], schema: &SchemaConfig) -> Resul
     let text = files::text(&place, files::MAX_BYTES)
         .map_err(|error| file.error(path, format!("{shown}: {error}; name a file with a JSON Schema")))?;
     serde_json::from_str(&text).map_err(|error| {
-        let message = format!("{shown}: it is no JSON: {error}; correct it there");
+        let message = format!("{shown}: it is not JSON: {error}; correct it there");
         file.error(path, one_line(message))
     })
 }
 
-/// The spec of a run without tools, models beside the base one, and what the file changes: the defaults of its protocol.
+/// The default spec of the file's protocol, before tools, further models and settings are added.
 pub(crate) fn defaults(file: &File, sections: Vec<SectionSpec>, base: ModelSpec) -> RunSpec {
     let config = &file.config;
     let name: Arc<str> = config.name.as_str().into();
@@ -214,7 +214,7 @@ pub(crate) fn defaults(file: &File, sections: Vec<SectionSpec>, base: ModelSpec)
     }
 }
 
-/// The members of the output, those that may be left out marked.
+/// The members of the output for the report. Optional ones are marked.
 pub(crate) fn members(spec: &RunSpec) -> Option<String> {
     let output = spec.protocol.output()?;
     let args = &spec.tool(&output.tool)?.args;

@@ -1,4 +1,4 @@
-//! Models behind a server: which profiles there are, and which wrappers are between a model and a run.
+//! Models on servers: their provider profiles, and the wrappers between a model and a run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::models::Found;
 use crate::server::{NO_VARIABLE, SchemaViolation, is_variable};
 use crate::similar::hint;
 
-/// Providers that are no servers.
+/// Providers without a server.
 pub(crate) const LOCAL: [&str; 3] = ["offline", "scripted", "recorded"];
 
-/// The names that `provider` may have: what needs no server, what is known, what the file adds.
+/// The names that `provider` may have: those without a server, the known ones, and those of the file.
 pub(crate) fn names<'a>(own: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names = LOCAL.to_vec();
     names.extend(Profile::all().iter().map(|profile| &*profile.name));
@@ -36,7 +36,7 @@ pub(crate) fn names<'a>(own: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> 
     names
 }
 
-/// What a provider is like, with what the file says of it; `None` where there is none of this name.
+/// The profile of a provider with the file's settings. `None`: there is no provider of this name.
 pub(crate) fn profile(file: &File, name: &str) -> Result<Option<Arc<Profile>>, DomainError> {
     match file.config.providers.get(name) {
         Some(config) => own_profile(file, name, config).map(Some),
@@ -44,7 +44,7 @@ pub(crate) fn profile(file: &File, name: &str) -> Result<Option<Arc<Profile>>, D
     }
 }
 
-/// Every `[providers.NAME]`, be it used or not.
+/// Checks every `[providers.NAME]`, used or not.
 pub(crate) fn check(file: &File) -> Result<(), DomainError> {
     file.config.providers.iter().try_for_each(|(name, config)| own_profile(file, name, config).map(|_| ()))
 }
@@ -53,7 +53,7 @@ fn own_profile(file: &File, name: &str, config: &ProviderConfig) -> Result<Arc<P
     let place = ["providers", name];
     let all = || Profile::all().iter().map(|profile| &*profile.name);
     if LOCAL.contains(&name) {
-        return Err(file.error(&place, format!("`{name}` is no server; give it another name")));
+        return Err(file.error(&place, format!("`{name}` is not a server; give it another name")));
     }
     if name.trim().is_empty() || name.contains('/') {
         return Err(file.error(&place, "a provider's name is not empty and has no `/`; give it another name"));
@@ -96,7 +96,7 @@ pub(crate) struct Servers {
     shared: BTreeMap<String, (RateGate, BreakerHandle)>,
 }
 
-/// A model behind a server, bare, and what its making returned to light.
+/// Makes a model on a server, without wrappers. What is found meanwhile is added to `found`.
 pub(crate) fn model(
     file: &File,
     tier: &str,
@@ -138,7 +138,7 @@ pub(crate) fn model(
     Ok(file.prices.priced(Arc::new(model), file.price_row(config).map(|(row, _)| row)))
 }
 
-/// Limits of a provider that no call of the spec fits into.
+/// Warnings about limits of a provider that no call of the spec fits into.
 pub(crate) fn warnings(file: &File, spec: &RunSpec) -> Vec<String> {
     let mut warnings = Vec::new();
     for (name, config) in file.config.providers.iter() {
@@ -161,7 +161,7 @@ pub(crate) fn warnings(file: &File, spec: &RunSpec) -> Vec<String> {
     warnings
 }
 
-/// Tools that a provider is sent with other parameters than they have, or not at all.
+/// The tools that a provider gets with changed parameters, or not at all.
 pub(crate) fn changed_tools(
     file: &File,
     spec: &RunSpec,
@@ -196,7 +196,7 @@ pub(crate) fn changed_tools(
 }
 
 impl Servers {
-    /// The same model behind the limits of its provider, tried again where that may help.
+    /// The model behind the rate limits of its provider, with retries where they may help.
     pub(crate) fn guarded(
         &mut self,
         file: &File,

@@ -1,4 +1,4 @@
-//! What a domain holds, in lines for people.
+//! The report of a domain: what it contains, and warnings, in lines for people.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,16 +14,16 @@ use loop_runtime::report::counted;
 
 use crate::protocol;
 
-/// What a domain holds, and what its author may want to change.
+/// What a domain contains, and what its author may want to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainReport {
     /// The contents, one line each.
     pub lines: Vec<String>,
-    /// What is valid and probably not intended, one line each. Empty if there is nothing.
+    /// Warnings about valid settings that are probably a mistake, one line each. Empty: none.
     pub warnings: Vec<String>,
 }
 
-/// What there is.
+/// The contents of a domain, a line each.
 pub(crate) fn lines(
     spec: &RunSpec,
     path: &Path,
@@ -104,7 +104,7 @@ pub(crate) fn lines(
     lines
 }
 
-/// How a conversation, or the way to an output, continues and what it ends with.
+/// How a run of a protocol with native calls continues, and what ends it.
 fn native(spec: &RunSpec) -> String {
     let order = match spec.protocol.execution() {
         Execution::Ordered => "tools one after another",
@@ -124,7 +124,7 @@ fn native(spec: &RunSpec) -> String {
     }
 }
 
-/// The tools that there are to choose from: not the one that takes the output.
+/// The tools that the model can choose. The tool that takes the output is not one.
 fn tools(spec: &RunSpec) -> impl Iterator<Item = &ToolSpec> {
     let output = spec.protocol.output().map(|output| &output.tool);
     let checks = |tool: &ToolSpec| spec.gate.validators.contains(&tool.name);
@@ -209,7 +209,7 @@ fn gate(spec: &RunSpec) -> String {
     format!("gate: {}", parts.join(", "))
 }
 
-/// Limits of tools that there are not; the table that comes with the rules names some that a domain need not have.
+/// Limits of tools that the domain does not have. Tools that the preset names are left out.
 fn limits_of_none(spec: &RunSpec) -> impl Iterator<Item = String> {
     let usual = ThreeTier::default().limits;
     let is_none = move |(name, limit): &(&Arc<str>, &u32)| {
@@ -220,7 +220,7 @@ fn limits_of_none(spec: &RunSpec) -> impl Iterator<Item = String> {
     })
 }
 
-/// What follows from the spec alone and is probably not meant.
+/// Warnings that follow from the spec alone.
 pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
     let mut warnings = Vec::new();
     if spec.goal.is_empty() {

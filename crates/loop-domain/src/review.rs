@@ -1,4 +1,5 @@
-//! What a server says now, against what was trusted of it: for the person who decides.
+//! Compares the tools that an MCP server declares today with those in `tools.lock`, for the person who decides which to
+//! trust.
 
 use std::path::{Path, PathBuf};
 
@@ -13,42 +14,42 @@ use crate::error::DomainError;
 use crate::mcp::Asker;
 use loop_tools::lock::LockedServer;
 
-/// The MCP servers of a domain, for a person who decides which of their tools are trusted. Nothing else of the domain is made,
-/// so that it may name tools that are not trusted yet.
+/// The MCP servers of a domain, for a person who decides which of their tools are trusted. The rest of the domain is
+/// not loaded, so its file may name tools that are not trusted yet.
 #[derive(Debug)]
 pub struct McpServers(Asker);
 
-/// What a server says now, against what was trusted of it.
+/// The tools that a server declares today, compared with those that are trusted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerReview {
     /// Its name in the domain file.
     pub server: String,
-    /// The name that it gives itself, on one line.
+    /// The name that the server gives itself, on one line. It is untrusted.
     pub calls_itself: String,
-    /// Whether it was trusted before.
+    /// Whether the server was trusted before.
     pub trust: ServerTrust,
-    /// Its tools by name, and those that were trusted and are gone.
+    /// Its tools by name. Trusted tools that the server no longer has are among them.
     pub tools: Vec<ToolReview>,
-    /// The URIs of the resources that it lists, each with what it says of it. On one line each.
+    /// The URIs of the resources that it lists, each with the server's description, on one line each.
     pub resources: Vec<(String, String)>,
-    /// What of its lists cannot be used, a line each.
+    /// Entries of its lists that cannot be used, a line each.
     pub left_out: Vec<String>,
-    /// What is written where it is trusted.
+    /// The entry of `tools.lock` if the server is trusted.
     pub(crate) entry: LockedServer,
 }
 
 /// Whether a server was trusted before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerTrust {
-    /// It is the server whose tools were trusted.
+    /// Its tools were trusted, and the program or URL is the same.
     Trusted,
-    /// Nothing of it was trusted yet.
+    /// It was never trusted.
     NotYet,
     /// The domain file starts another program, or names another URL, than the one that was trusted.
     Changed,
 }
 
-/// A tool of a server, against what was trusted of it.
+/// A tool of a server, compared with the version that is trusted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolReview {
     /// Its name on the server, on one line.
@@ -57,56 +58,57 @@ pub struct ToolReview {
     pub names: Result<Vec<String>, String>,
     /// Its effect in the domain.
     pub effect: Effect,
-    /// Whether the domain file declares the effect.
+    /// Whether the domain file declares the effect. `false`: it is the cautious default.
     pub is_declared: bool,
-    /// The name for people that the server gives it, on one line. It is the heading of results.
+    /// The display name from the server, on one line. It becomes the heading of results.
     pub title: Option<String>,
-    /// What the server says that it does, cleaned.
+    /// The server's description, without invisible and control characters. It is untrusted.
     pub description: String,
-    /// The JSON Schema of what it takes, cleaned: a line for each parameter with all that is said of it, and one for what is
-    /// said besides. The model reads it.
+    /// The JSON Schema of its parameters in lines, without invisible and control characters: a line for each parameter
+    /// with everything that the schema says of it, and one for the rest. The model reads the schema.
     pub input_schema: String,
-    /// What the server claims about its effect, a line each. Nothing is decided by it.
+    /// The server's hints about the effect, a line each. No decision depends on them.
     pub claims: Vec<String>,
-    /// What is different from what was trusted.
+    /// What changed since it was trusted.
     pub change: ToolChange,
 }
 
-/// What is different in a tool from what was trusted.
+/// How a tool differs from the version that is trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolChange {
-    /// Nothing.
+    /// It does not differ.
     Same,
-    /// It was not there.
+    /// The trusted server did not have it.
     New,
-    /// It is not there any more.
+    /// The server no longer has it.
     Gone,
-    /// Nothing, and what is written of it in `tools.lock` was edited by hand: it is refused there until it is trusted again.
+    /// It does not differ, but its entry in `tools.lock` was edited by hand. Runs refuse it until it is trusted again.
     Edited,
-    /// These parts of it.
+    /// These parts differ.
     Parts(Vec<PartChange>),
 }
 
-/// A part of a tool that is different from what was trusted. The lines are cleaned, and those that are the same at both ends are
-/// left out.
+/// A part of a tool that differs from the version that is trusted. Invisible and control characters are removed. Equal
+/// lines at both ends are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartChange {
     /// Which part: `description`, `input schema` and so on.
     pub part: &'static str,
-    /// The lines that were trusted.
+    /// The trusted lines.
     pub before: Vec<String>,
-    /// The lines that are there now.
+    /// The lines of today.
     pub after: Vec<String>,
-    /// How many characters of the part as it is now cannot be seen or would steer a terminal. They are not in the lines.
+    /// How many characters of the current part are invisible or would steer a terminal. They are removed from the
+    /// lines.
     pub invisible: usize,
 }
 
 impl McpServers {
-    /// The servers of the domain in a folder, or in a `loopgate.toml` itself. None is started.
+    /// Reads the servers of the domain in a folder, or in a `loopgate.toml`. None is started.
     ///
     /// # Errors
-    /// The file or its servers are wrong, there is none, this program was built without them, or `tools.lock` is not what it
-    /// should be. A tool in it that was edited by hand is not an error here.
+    /// The file or a server in it is wrong, there is no server, this program was built without MCP, or `tools.lock`
+    /// cannot be read. A tool in the lock that was edited by hand is not an error here.
     pub fn load(folder_or_file: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, DomainError> {
         Asker::load(folder_or_file.as_ref(), options).map(Self)
     }
@@ -116,15 +118,15 @@ impl McpServers {
         self.0.names()
     }
 
-    /// Whether there is a server of this name.
+    /// Checks that there is a server of this name.
     ///
     /// # Errors
-    /// There is none; the message has the names that there are.
+    /// There is none. The message lists the names.
     pub fn check(&self, name: &str) -> Result<(), DomainError> {
         self.0.check(name)
     }
 
-    /// Starts a server, asks it what it has, and compares that with what was trusted.
+    /// Starts a server, asks it for its tools and resources, and compares them with what is trusted.
     ///
     /// # Errors
     /// One line: a secret is missing, or the server does not start, does not answer in time or does not speak the protocol.
@@ -132,8 +134,8 @@ impl McpServers {
         self.0.review(name).await
     }
 
-    /// Writes what these reviews show as what is trusted; what is trusted of other servers stays. Returns the path of
-    /// `tools.lock`.
+    /// Trusts what these reviews show, and writes it to `tools.lock`. Entries of other servers stay. Returns the path
+    /// of `tools.lock`.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -143,7 +145,7 @@ impl McpServers {
 }
 
 impl ServerReview {
-    /// Whether something is different from what was trusted.
+    /// Whether anything differs from what is trusted.
     pub fn differs(&self) -> bool {
         self.trust != ServerTrust::Trusted || self.tools.iter().any(|tool| tool.change != ToolChange::Same)
     }
@@ -151,7 +153,7 @@ impl ServerReview {
 
 #[cfg(all(feature = "mcp", unix))]
 impl PartChange {
-    /// What is different between two texts. `None`: they are the same.
+    /// The difference of two texts. `None`: they are the same.
     pub(crate) fn between(part: &'static str, before: &str, after: &str) -> Option<Self> {
         if before == after {
             return None;
@@ -171,8 +173,8 @@ impl PartChange {
     }
 }
 
-/// A JSON Schema by its parameters, a line each: the name, the type, whether it is required, the description, and all else
-/// that is said of it. The last line is what the schema says besides.
+/// A JSON Schema by its parameters, a line each: the name, the type, whether it is required, the description, and the
+/// rest. The last line has what the schema says outside of its parameters.
 #[cfg(all(feature = "mcp", unix))]
 pub(crate) fn parameters(schema: &Value) -> String {
     let mut rest = schema.clone();
@@ -194,7 +196,7 @@ pub(crate) fn parameters(schema: &Value) -> String {
     all.iter().map(line).chain([rest.to_string()]).collect::<Vec<_>>().join("\n")
 }
 
-/// A text of a server on one line, cleaned.
+/// A text of a server on one line, without invisible and control characters.
 #[cfg(all(feature = "mcp", unix))]
 pub(crate) fn one_line(text: &str) -> String {
     clean(text).0.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::Config;
 
-/// The prefix of definitions of which a profile may give a part.
+/// The prefix of definitions of which a profile may set a part.
 const PART: &str = "PartOf";
 
 const DEFINITIONS: &str = "#/definitions/";
@@ -51,14 +51,14 @@ pub fn schema() -> Value {
     schema
 }
 
-/// The file's own keys, none of which a profile must give.
+/// The keys of the file for a profile. None is required.
 fn profile(root: &Value) -> Value {
     let mut properties = root.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
     properties.shift_remove("version");
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
 
-/// The definitions with something that must be there, in themselves or in what they refer to.
+/// The definitions that require a member, in themselves or in what they refer to.
 fn needing(definitions: &Map<String, Value>) -> Vec<&str> {
     let mut needing: Vec<&str> = Vec::new();
     loop {
@@ -70,7 +70,7 @@ fn needing(definitions: &Map<String, Value>) -> Vec<&str> {
     }
 }
 
-/// Whether something in the schema must be there, with these definitions counted as such.
+/// Whether the schema requires a member, if these definitions do.
 fn needs(schema: &Value, needing: &[&str]) -> bool {
     match schema {
         Value::Object(members) => members.iter().any(|(key, value)| match (key.as_str(), value) {
@@ -88,13 +88,14 @@ fn needs(schema: &Value, needing: &[&str]) -> bool {
     }
 }
 
-/// Whether it is one of a few names, or such a name with its value.
+/// Whether a value is one of a few names, or such a name with a value.
 fn is_choice(schema: &Value) -> bool {
     let members = schema.get("properties").and_then(Value::as_object);
     schema.get("const").is_some() || members.is_some_and(|members| members.len() == 1)
 }
 
-/// The schema without what must be there, at every depth. `needing` are the definitions of which a profile may give a part.
+/// The schema with every member optional, at every depth. `needing` are the definitions of which a profile may set a
+/// part.
 fn part_of(schema: &Value, needing: &[&str]) -> Value {
     match schema {
         Value::Object(members) => {

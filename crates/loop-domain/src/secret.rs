@@ -1,4 +1,4 @@
-//! From the name of a secret to the secret: `[secrets]` says where it is, else it is a variable of the environment.
+//! Looks up secrets by name: in the place that `[secrets]` names, or else in the environment variable of that name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,21 +17,21 @@ use crate::error::DomainError;
 use crate::file::File;
 use crate::server::{NO_VARIABLE, is_variable};
 
-/// Bytes of the longest secret.
+/// The most bytes of a secret.
 const BYTES_MAX: u64 = 65_536;
-/// How long a program may take to print one.
+/// How long a program may take to print a secret.
 const PRINTS_WITHIN: Duration = Duration::from_secs(10);
-/// How often it is looked whether the program has ended.
+/// How often the program is checked for its exit.
 const LOOKS_EVERY: Duration = Duration::from_millis(5);
 
-/// What is wrong with a secret: the key of its table, and what to do about it.
+/// An error in a table of `[secrets]`: the key, and what is wrong and how to fix it.
 type Wrong = (&'static str, String);
 
-/// The secrets that were found so far, by name: each is looked for once.
+/// The secrets that were found so far, by name. Each is looked up once.
 #[derive(Default)]
 pub(crate) struct FoundSecrets {
     found: Mutex<BTreeMap<String, Result<String, Wrong>>>,
-    /// Whether programs are not run that print secrets.
+    /// Whether programs that print secrets are not run, as during a check.
     pub(crate) programs_rest: bool,
 }
 
@@ -50,21 +50,21 @@ impl fmt::Debug for FoundSecrets {
 }
 
 impl File {
-    /// Whether the key at `path` names a secret that there can be.
+    /// Checks that the key at `path` names a secret that can exist.
     ///
     /// # Errors
-    /// `[secrets]` does not know the name, and no variable of the environment can have it.
+    /// `[secrets]` does not have the name, and it is not a valid name of an environment variable.
     pub(crate) fn names_secret(&self, path: &[&str], name: &str) -> Result<(), DomainError> {
         let is_known = self.config.secrets.get(name).is_some() || is_variable(name);
         if is_known { Ok(()) } else { Err(self.error(path, NO_VARIABLE)) }
     }
 
-    /// The secret that the key at `path` names: what `[secrets.NAME]` leads to, or else the variable of the environment with
-    /// this name. White space at its ends is left out. `None`: a program would print it, and programs rest while a domain is
-    /// checked.
+    /// The secret that the key at `path` names: from `[secrets.NAME]`, or else from the environment variable of that
+    /// name. White space at its ends is removed. `None`: a program would print it, and programs are not run during a
+    /// check.
     ///
     /// # Errors
-    /// It is not there, with the place that says where it should be. No message holds a part of it.
+    /// The secret is missing. The message says where it should be, and has no part of a secret.
     pub(crate) fn secret(&self, path: &[&str], name: &str) -> Result<Option<String>, DomainError> {
         let Some(config) = self.config.secrets.get(name) else {
             self.names_secret(path, name)?;
@@ -82,14 +82,14 @@ impl File {
     }
 }
 
-/// What a variable holds.
+/// The value of a variable.
 pub(crate) fn of_environment(variable: &str) -> Result<String, String> {
     let value = std::env::var(variable).ok().map(|value| value.trim().to_owned());
     value.filter(|value| !value.is_empty()).ok_or_else(|| unset(variable, "the secret"))
 }
 
-/// What is said of a variable that is not set. One that is not written as variables are may be the secret itself, put in the
-/// place of its name, and is not shown.
+/// The message for a variable that is not set. A name that is not a valid variable may be the secret itself, written in
+/// place of its name, so it is not shown.
 pub(crate) fn unset(variable: &str, to: &str) -> String {
     if is_plain(variable) {
         return format!("the environment variable `{variable}` is not set; set it to {to}");
@@ -103,8 +103,8 @@ fn is_plain(variable: &str) -> bool {
     variable.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// Whether a setting, as `--set` takes it (`KEY=VALUE`), may hold a secret and not the name of one: its value is then neither
-/// shown nor journaled.
+/// Whether the value of a setting in the form of `--set` (`KEY=VALUE`) may be a secret and not the name of one. Such a
+/// value is not shown and not journaled.
 pub fn may_hold_secret(setting: &str) -> bool {
     let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
     let last = key.rsplit('.').next().unwrap_or_default();
@@ -114,13 +114,13 @@ pub fn may_hold_secret(setting: &str) -> bool {
         || is_named && !is_plain(value.trim().trim_matches(['"', '\'']))
 }
 
-/// A setting as messages name it.
+/// A setting as messages show it.
 pub(crate) fn shown_setting(key: &str, value: &str) -> String {
     let setting = format!("{key}={value}");
     format!("--set {}", if may_hold_secret(&setting) { format!("{key}=…") } else { setting })
 }
 
-/// Whether a name is that of a place for a secret.
+/// Whether a name suggests a secret.
 pub(crate) fn sounds_secret(name: &str) -> bool {
     let name = name.to_uppercase().replace(['_', '-'], "").replace("TOKENS", "");
     let words = [
@@ -212,7 +212,7 @@ fn of_program(command: &[String], folder: &Path) -> Result<String, String> {
     secret_of(&printed).map_err(|wrong| format!("what `{program}` prints: {wrong}"))
 }
 
-/// At most a byte more than a secret may have.
+/// Reads at most one byte more than a secret may have.
 fn read(from: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;

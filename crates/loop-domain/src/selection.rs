@@ -1,4 +1,4 @@
-//! What was selected before the first pass, and why other tools were not.
+//! The tool selection of a run: which tools were called before the first pass, and why the others were not.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use loop_runtime::models::not_selected;
 
 use crate::domain::Domain;
 
-/// A tool of the domain, and what the selection did with it.
+/// A tool of the domain, and the result of the selection for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolSelection {
     /// The tool's name.
     pub tool: Arc<str>,
-    /// Its calls that were selected, with their parameters as JSON, the reason that the model gave, and what became of
-    /// them. Empty: it was not selected.
+    /// Its selected calls: the parameters as JSON, the model's reason, and the outcome. Empty: it was not selected.
     pub calls: Vec<String>,
-    /// Why it was not selected. `None`: it was, or the model does not say.
+    /// Why it was not selected. `None`: it was selected, or the model gave no reason.
     pub why_not: Option<String>,
 }
 
 impl Domain {
-    /// What the selection of a run did with each tool, in the order of the domain. Empty for a run without a selection.
+    /// The result of a run's tool selection for each tool, in the order of the domain. Empty if the run had no
+    /// selection.
     ///
-    /// The offline stub says why it leaves a tool out. A model does not.
+    /// Only the offline stub gives reasons for the tools that it does not select.
     pub fn selection(&self, run: &Run) -> Vec<ToolSelection> {
         let spec = run.spec();
         if !spec.protocol.properties().has_contract {
@@ -61,7 +61,7 @@ impl Domain {
             .collect()
     }
 
-    /// What the stub says to the selection's prompt.
+    /// The tools that the stub does not select for this run, with its reasons.
     fn unselected(&self, run: &Run) -> Vec<(String, String)> {
         let key = CommandKey::new(0, Slot::Select);
         let Some(prompt) = Dialogue::default().prompt(&self.prompts, run, key) else { return Vec::new() };

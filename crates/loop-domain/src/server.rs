@@ -1,4 +1,4 @@
-//! One model behind a server, as a domain names it or a command line: where it is, which key it takes, what it costs.
+//! One model on a server, as a domain or a command line names it: its address, its key and its price.
 
 use std::fmt;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub struct ServerModel {
     pub base_url: Option<String>,
     /// The environment variable with the key. `None`: the provider's own variable.
     pub api_key_env: Option<String>,
-    /// The model behind the server's own name, for the price table. `None`: the name is the model's.
+    /// The model behind a name of the server's own, for the price table. `None`: `model` is in the table.
     pub base_model: Option<String>,
 }
 
@@ -42,12 +42,12 @@ pub struct ConfiguredModel {
 }
 
 impl ServerModel {
-    /// The model, ready to be asked; the `[providers]` and the prices of the domain in `folder` are known as well, and
-    /// where that names no prices, those of the file `prices`.
+    /// Makes a client for the model. It uses the `[providers]` and the prices of the domain in `folder`. If that domain
+    /// names no price file, it uses the file `prices`.
     ///
     /// # Errors
     /// There is no such provider, it needs a base URL, its key is not set, or a file cannot be read. The message names
-    /// the option of the command line that is at fault, and shows neither a key nor a URL.
+    /// the option of the command line that is wrong, and shows neither a key nor a URL.
     pub fn connect(
         &self,
         folder: Option<&Path>,
@@ -96,13 +96,13 @@ impl ServerModel {
         Ok(ConfiguredModel { model, price })
     }
 
-    /// The name of the profile by which it is called. A third party's server speaks the common form of Chat
-    /// Completions.
+    /// The name of the provider profile for its requests. A server of another provider is called by the common form of
+    /// Chat Completions.
     pub(crate) fn spoken(&self) -> &str {
         if self.provider == "openai-chat" && self.base_url.is_some() { "compatible" } else { &self.provider }
     }
 
-    /// The model and nothing around it. Its key is `known` where that is given, else what the environment holds.
+    /// Makes the model without wrappers. Its key is `known`, or else from the environment.
     pub(crate) fn bare(
         &self,
         profile: &Arc<Profile>,
@@ -172,25 +172,25 @@ impl fmt::Debug for ConfiguredModel {
     }
 }
 
-/// What is wrong with the words for a model, by the key that says it.
+/// An error in the description of a model, with the key that has it.
 #[derive(Debug)]
 pub(crate) struct SchemaViolation {
     pub(crate) key: &'static str,
     pub(crate) message: String,
 }
 
-/// A model and nothing around it.
+/// A model without wrappers.
 pub(crate) struct Bare {
     pub(crate) model: HttpModel,
-    /// The key that it misses.
+    /// The key that is missing in the environment.
     pub(crate) unset: Option<SchemaViolation>,
 }
 
-/// Whether a variable of the environment can have this name.
+/// Whether this is a valid name of an environment variable.
 pub(crate) fn is_variable(name: &str) -> bool {
     !name.is_empty() && !name.contains(|c: char| c == '=' || c.is_whitespace() || c.is_control())
 }
 
-/// What is said of a name that no variable can have.
+/// The message for a name that is not a valid variable.
 pub(crate) const NO_VARIABLE: &str =
     "this is not the name of an environment variable; write the name alone, for example MODEL_KEY";

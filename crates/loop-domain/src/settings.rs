@@ -1,7 +1,7 @@
-//! Settings that are laid over others: `[limits]`, `[gate]` and `[providers.NAME]`.
+//! Lays partial settings over complete ones: `[limits]`, `[gate]` and `[providers.NAME]`.
 //!
-//! The types of the core and of the models are what these tables are read into. What a table does not set stays as it was: as
-//! the protocol has it in a domain, as the run had it in a policy, as the provider is that another one is like.
+//! A key that a table does not set keeps its value. In a domain that is the default of the protocol, in a policy file the value
+//! of the recorded run, and in a provider that of the provider that it is `like`.
 
 use std::sync::Arc;
 

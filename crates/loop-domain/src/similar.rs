@@ -1,8 +1,8 @@
-//! The name that was probably meant.
+//! Suggests a known name for one that is misspelled.
 
 use loop_core::types::edits;
 
-/// The known name that is nearest to `name`, where it is near enough to be a slip.
+/// The known name that is most similar to `name`, if it is similar enough for a typo.
 pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let max = (name.chars().count() / 3).max(1);
@@ -13,7 +13,7 @@ pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, known)| known)
 }
 
-/// `did you mean …?` where a name is near, else the list of what there is.
+/// `did you mean …?` if a known name is similar, else the list of known names.
 pub(crate) fn hint<'a>(
     name: &str,
     known: impl IntoIterator<Item = &'a str> + Clone,

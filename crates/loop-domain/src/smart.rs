@@ -1,4 +1,4 @@
-//! From `smart` of a tool to how the rows of its results are chosen.
+//! Makes the row filter of a tool from its key `smart`: which rows of its results the model reads.
 
 use loop_tools::smart::RowFilter;
 
@@ -7,8 +7,8 @@ use crate::error::DomainError;
 use crate::file::File;
 use crate::similar::hint;
 
-/// The parameter that says what a call looks for, of these of the tool. `None`: the tool chooses no rows, or has no such
-/// parameter.
+/// The parameter that says what a call looks for, out of the tool's parameters. `None`: the tool does not filter rows,
+/// or has no such parameter.
 pub(crate) fn target(tool: &ToolConfig, parameters: &[&str]) -> Option<String> {
     let named = match &tool.smart {
         SmartConfig::By(config) => config.target.clone(),
@@ -19,7 +19,7 @@ pub(crate) fn target(tool: &ToolConfig, parameters: &[&str]) -> Option<String> {
     (chooses && parameters.contains(&target.as_str())).then_some(target)
 }
 
-/// How the rows of the tool's results are chosen. `None`: they are not; the passages of a document tool are its own matter.
+/// The row filter of the tool. `None`: it has none. Document tools select passages in their own way.
 pub(crate) fn row_filter(
     file: &File,
     name: &str,

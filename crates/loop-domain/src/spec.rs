@@ -1,4 +1,4 @@
-//! From the typed file to the spec of a run: sections, models, limits, gate, selecting.
+//! Makes the spec of a run from the typed file: sections, models, limits, gate and tool selection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::protocol;
 use crate::remote::{self, LOCAL};
 use crate::similar::{hint, similar};
 
-/// The spec of the file, with the tools of the registry, and what is to be said of its calibration.
+/// The spec of the file with the tools of the registry, and the warnings about its calibration.
 pub(crate) fn spec(
     file: &File,
     profile: Option<&str>,
@@ -71,7 +71,7 @@ pub(crate) fn spec(
     Ok((spec, calibration.map(|taken| taken.warnings).unwrap_or_default()))
 }
 
-/// Refuses a second opinion that could never be asked for.
+/// Fails for a second opinion that could never be requested.
 fn check_opinion(file: &File) -> Result<(), DomainError> {
     let Some(opinion) = file.config.gate.second_opinion else { return Ok(()) };
     if !file.config.section.iter().any(|section| section.verify) {
@@ -89,10 +89,10 @@ fn check_opinion(file: &File) -> Result<(), DomainError> {
     Ok(())
 }
 
-/// The value of `gate.calibration` that names no file.
+/// The value of `gate.calibration` that means no calibration.
 pub(crate) const NO_CALIBRATION: &str = "none";
 
-/// What evals measured of the domain's models. `None`: the file names none, or the caller does not want it.
+/// The measured confidence of the domain's models. `None`: the file names no calibration, or the caller ignores it.
 fn calibration(file: &File, models: &ModelSpecs, is_document: bool) -> Result<Option<Taken>, DomainError> {
     let path = ["gate", "calibration"];
     let named = file.calibration.as_deref().filter(|named| *named != NO_CALIBRATION);
@@ -156,7 +156,10 @@ fn sections(file: &File) -> Result<Vec<SectionSpec>, DomainError> {
         let is_id = id.starts_with(|c: char| c.is_ascii_lowercase())
             && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-'));
         if !is_id {
-            return error("id", format!("`{id}` is no section id; write small letters, digits, `_` and `-`"));
+            return error(
+                "id",
+                format!("`{id}` is not a section id; write small letters, digits, `_` and `-`"),
+            );
         }
         if id == PREAMBLE {
             return error(
@@ -274,7 +277,7 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
     Ok(gate)
 }
 
-/// Why a tool cannot check documents, or outputs. `None`: it can.
+/// Why a tool cannot check documents or outputs. `None`: it can.
 fn no_validator(is_document: bool, tool: Option<&ToolSpec>) -> Option<&'static str> {
     let tool = tool?;
     let call = serde_json::json!({ (if is_document { "document" } else { "output" }): "{}" });
@@ -291,14 +294,14 @@ fn no_validator(is_document: bool, tool: Option<&ToolSpec>) -> Option<&'static s
     }
 }
 
-/// What is wrong with an empty `gate.allow`.
+/// The error of an empty `gate.allow`.
 pub(crate) const NONE_ALLOWED: &str =
     "no tool could ever run; name those that may, or take it out where all may";
 
-/// How many words of its own a section needs that must cite.
+/// The fewest words of its own in a section that must cite.
 const MIN_WORDS: u32 = 3;
 
-/// Puts tools by their own names into a list of `[gate]`. `named` is given the place of each.
+/// Resolves aliases of tools in a list of `[gate]`. `named` is called with the position and text of each entry.
 pub(crate) fn each(
     key: &str,
     names: &mut [Arc<str>],
@@ -345,8 +348,8 @@ fn stop_reasons(file: &File, registry: &Registry) -> Result<Vec<OwnReason>, Doma
     Ok(reasons)
 }
 
-/// What is forbidden. It may be a name that no tool has, for a model can request it and the operator may add such a
-/// tool later. A name that is very similar to a tool's is a slip, and would leave that tool allowed.
+/// Checks a forbidden name. It may be a name that no tool has, since a model can request it and the operator may add
+/// such a tool later. A name that is similar to a tool's name is an error, since a typo would leave that tool allowed.
 fn forbidden(file: &File, registry: &Registry, path: &[&str], name: &str) -> Result<Arc<str>, DomainError> {
     let is_slip = || registry.specs().iter().any(|tool| edits(name, &tool.name) <= SLIP);
     match registry.resolve(name) {
@@ -358,13 +361,13 @@ fn forbidden(file: &File, registry: &Registry, path: &[&str], name: &str) -> Res
     }
 }
 
-/// So many letters apart, one name is a slip of the other.
+/// The edit distance up to which a name counts as a typo of another.
 pub(crate) const SLIP: usize = 2;
 
-/// A name longer than this, in bytes, is near to nothing.
+/// The most bytes of a name that is compared with others.
 pub(crate) const LONGEST: usize = 128;
 
-/// A pattern of names that some tool fits.
+/// A pattern that at least one tool matches.
 fn glob_of(file: &File, registry: &Registry, path: &[&str], glob: &str) -> Result<Arc<str>, DomainError> {
     if registry.specs().iter().any(|tool| loop_core::policy::fits(glob, &tool.name)) {
         return Ok(glob.into());
@@ -456,12 +459,12 @@ fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec,
     })
 }
 
-/// Whether its calls cost nothing.
+/// Whether calls to this provider cost nothing.
 fn is_free(provider: &str) -> bool {
     LOCAL.contains(&provider)
 }
 
-/// The cost limit of a run with these models: one that was set needs the price of each.
+/// The cost limit of a run with these models. If the file sets one, each model needs a price.
 fn cost_limit(file: &File, models: &ModelSpecs) -> Result<Option<PicoUsd>, DomainError> {
     let unpriced = unpriced(models);
     let limit = file.cost_limit().map_or(CostLimit::Default, CostLimit::from);
@@ -471,7 +474,7 @@ fn cost_limit(file: &File, models: &ModelSpecs) -> Result<Option<PicoUsd>, Domai
     })
 }
 
-/// That the price of a model is not known, at the place of the probable mistake: its name, or its server.
+/// The error of a model without a known price, at the place of the probable mistake: its name or its server.
 pub(crate) fn no_price(file: &File, tier: Tier, model: &ModelSpec, so: &str, or: &str) -> DomainError {
     let (like, name) = (file.like(&model.provider), model.base_model.as_deref().unwrap_or(&model.model));
     let (names, tier) = (names(like, name), tier.name());
@@ -497,7 +500,7 @@ pub(crate) fn no_price(file: &File, tier: Tier, model: &ModelSpec, so: &str, or:
     file.error(path, format!("{what} is not known, so {so}; {cure} add `price` to [models.{tier}]{or}"))
 }
 
-/// What is to be known of the price of each model that is not charged by its provider's own list.
+/// Notes on each model whose price is not from its own provider's list.
 pub(crate) fn price_notes(file: &File, spec: &RunSpec) -> Vec<String> {
     let tiers = [Tier::Selector, Tier::Base, Tier::Escalated, Tier::Fallback];
     let note = |tier: Tier| {
@@ -518,7 +521,7 @@ pub(crate) fn price_notes(file: &File, spec: &RunSpec) -> Vec<String> {
     tiers.into_iter().filter_map(note).collect()
 }
 
-/// The URL of the server of a tier's model, and the same as it is shown.
+/// The URL of the server of a tier's model, and a form of it without credentials.
 fn server_of(file: &File, tier: &str) -> Option<(String, String)> {
     let config = file.config.models.of(tier)?;
     let profile = remote::profile(file, &config.provider).ok().flatten();
@@ -526,7 +529,7 @@ fn server_of(file: &File, tier: &str) -> Option<(String, String)> {
     Some((url.to_owned(), shown(&base_url_of(url).ok()?)))
 }
 
-/// The budgets that the runs of a domain share: each needs the price of each model.
+/// The budgets that the runs of a domain share. Each model needs a price.
 pub(crate) fn budgets(file: &File, spec: &RunSpec) -> Result<Vec<SharedBudget>, DomainError> {
     let config = &file.config.budget;
     let spans = [("day_usd", Span::Day, config.day_usd), ("month_usd", Span::Month, config.month_usd)];
@@ -547,7 +550,7 @@ pub(crate) fn budgets(file: &File, spec: &RunSpec) -> Result<Vec<SharedBudget>, 
     Ok(budgets)
 }
 
-/// The first model whose price is unknown, with its tier.
+/// The first model without a known price, with its tier.
 pub(crate) fn unpriced(models: &ModelSpecs) -> Option<(Tier, &ModelSpec)> {
     let tiers = [
         (Tier::Base, Some(&models.base)),

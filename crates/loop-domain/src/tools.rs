@@ -1,4 +1,4 @@
-//! From `[sources]` and `[tools]` to a registry.
+//! Makes the tool registry from `[sources]` and `[tools]`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ use crate::protocol;
 use crate::similar::hint;
 use crate::smart;
 
-/// The folder in the domain's folder for what is made from scripts.
+/// The folder below the domain's folder for databases that scripts create.
 const CACHE: &str = ".loopgate";
-/// The parameter of a document tool that holds the words, unless another is named.
+/// The default parameter of a document tool with the words to search for.
 const WORDS: &str = "query";
-/// The parameter of a question that holds it.
+/// The parameter with the text of a question to a person.
 const QUESTION: &str = "question";
 
-/// The keys of a source that are for `postgres` alone.
+/// The keys that only a source of kind `postgres` has.
 const POSTGRES_KEYS: [&str; 14] = [
     "host",
     "port",
@@ -58,32 +58,33 @@ const POSTGRES_KEYS: [&str; 14] = [
 /// The tools of the file.
 pub(crate) struct Tools {
     pub(crate) registry: Registry,
-    /// What a person should know about them, a line each.
+    /// Warnings for a person, a line each.
     pub(crate) warnings: Vec<String>,
-    /// What they are given from the environment.
+    /// The secrets that they use.
     pub(crate) secrets: ToolSecrets,
-    /// The servers that some of them are on.
+    /// The MCP servers that some of them are on.
     pub(crate) servers: Servers,
-    /// The sources on servers, which a check asks.
+    /// The databases on servers, which a check asks.
     #[cfg(feature = "postgres")]
     pub(crate) postgres: PostgresSources,
 }
 
-/// What the tools of a domain are given and must not be shown.
+/// The secrets of a domain's tools.
 #[derive(Default)]
 pub(crate) struct ToolSecrets {
     /// The values by their names.
     pub(crate) values: BTreeMap<String, String>,
-    /// Parts of them that are secrets too, such as the password in a URL.
+    /// Parts of them that are secret too, such as the password in a URL.
     pub(crate) parts: Vec<String>,
-    /// Those that are named and not there.
+    /// An error for each secret that is named and missing.
     pub(crate) unset: Vec<DomainError>,
-    /// The servers and the tools of servers that are named and not trusted.
+    /// An error for each server or tool of a server that is not trusted.
     pub(crate) untrusted: Vec<DomainError>,
 }
 
 impl ToolSecrets {
-    /// Looks for the secret that the key at `path` names. One that is missing refuses a run, and is a warning in a check.
+    /// Looks up the secret that the key at `path` names. A missing secret keeps a run from starting, and is a warning
+    /// in a check.
     ///
     /// # Errors
     /// No secret can have this name.
@@ -195,7 +196,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// How long a lock on the file of a source is waited for: no longer than the longest time of its tools.
+    /// How long a tool waits for a lock on the source's file: at most the longest time limit of the source's tools.
     fn busy(&mut self, name: &str, source: &SourceConfig) -> Duration {
         let busy = source.busy_timeout_ms.map_or(BUSY_TIMEOUT, Duration::from_millis);
         let mut longest = None;
@@ -248,7 +249,7 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// The tool, without a model that chooses among its rows.
+    /// The tool without a row filter.
     fn plain(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
         match tool.kind {
             ToolKind::Sql => self.sql(name, tool),
@@ -269,7 +270,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Refuses keys that belong to another kind of tool: they would have no effect.
+    /// Fails for keys of another kind of tool, since they would have no effect.
     fn check_keys(&self, name: &str, tool: &ToolConfig) -> Result<(), DomainError> {
         let of_others: &[&str] = match tool.kind {
             ToolKind::Sql => &["folder", "query_parameter"],
@@ -328,8 +329,8 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Refuses a pattern that is not a regular expression, and a default that the parameter itself would refuse: every call
-    /// that leaves it out would fail.
+    /// Fails for an invalid regular expression, and for a default that its own parameter rejects: every call without
+    /// that parameter would fail.
     fn check_defaults(&self, name: &str, tool: &ToolConfig) -> Result<(), DomainError> {
         for (parameter, config) in tool.parameters.iter() {
             let schema = SchemaCheck::new(&config.schema()).map_err(|error| {
@@ -359,7 +360,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// What the tool cannot be without.
+    /// The value of a required key, or an error with an example.
     fn needed<T>(&self, name: &str, key: &str, value: Option<T>, example: &str) -> Result<T, DomainError> {
         value.ok_or_else(|| {
             self.file.error(&["tools", name], format!("the tool `{name}` has no `{key}`; add {example}"))
@@ -393,7 +394,7 @@ impl<'a> Maker<'a> {
         }))
     }
 
-    /// The error at the place of the tool's key that it is about.
+    /// The error at the key of the tool that causes it.
     fn sql_error(&self, name: &str, source: &str, error: ConnectorError) -> DomainError {
         match error {
             ConnectorError::NotWritable { tool, effect, .. } => {
@@ -506,7 +507,7 @@ impl Maker<'_> {
     }
 }
 
-/// A tool that is only declared. Its result comes from what replaces it, such as the mock of an eval.
+/// A tool that is only declared. Its result is from what replaces it, for example the mock of an eval.
 struct MockTool {
     declaration: ToolDeclaration,
 }
@@ -523,7 +524,7 @@ impl Tool for MockTool {
     }
 }
 
-/// A tool whose call waits for a person's answer.
+/// A tool that asks a person and waits for the answer.
 fn question(file: &File, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
     let mut schema = parameters(tool);
     if tool.parameters.names().next().is_none() {
@@ -534,8 +535,8 @@ fn question(file: &File, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>,
     Ok(Arc::new(KeptTool::new(declaration.policy(policy))))
 }
 
-/// A tool that reads more of the run's earlier results. What it returns is as untrusted and as private as what any other
-/// tool returns.
+/// A tool that reads more of the run's earlier results. Its output is as untrusted and as private as that of the other
+/// tools.
 fn results(file: &File, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
     if file.config.protocol.kind != ProtocolKind::Document {
         let message = "only a document shows the numbers of results, which its calls name; take the tool out";
@@ -557,7 +558,7 @@ fn results(file: &File, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, 
     Ok(Arc::new(ResultsTool::new(declaration.policy(policy))))
 }
 
-/// What policy knows of a tool.
+/// The policy of a tool.
 fn policy(file: &File, name: &str, tool: &ToolConfig, schema: &Value) -> Result<ToolPolicy, DomainError> {
     let parameters: Vec<&str> = parameter_names(schema).collect();
     let named = |path: &[&str], parameter: &str| -> Result<(), DomainError> {
@@ -610,7 +611,7 @@ fn no_pointer(text: &str) -> String {
     format!("`{text}` is not a JSON pointer; write it as `/{}`", text.replace('.', "/"))
 }
 
-/// What the table `name` declares of a tool with this schema of its parameters.
+/// The declaration of the tool `name`. `schema` is the schema of its parameters.
 pub(crate) fn declaration(
     file: &File,
     name: &str,
@@ -641,7 +642,7 @@ pub(crate) fn declaration(
     Ok(declaration)
 }
 
-/// Where a tool connects to, as the file says it: for who approves its calls. Of a URL what follows `?` is left out.
+/// What a tool connects to, for the people who approve its calls. The query string of a URL is left out.
 fn connects_to(file: &File, tool: &ToolConfig) -> Option<String> {
     let url = |url: &str| url.split_once('?').map_or(url, |(place, _)| place).to_owned();
     let program = |program: &str, args: &[String]| {
@@ -671,7 +672,7 @@ fn connects_to(file: &File, tool: &ToolConfig) -> Option<String> {
     }
 }
 
-/// The JSON Schema of the parameters that the tool declares, or has by itself where it declares none.
+/// The JSON Schema of the parameters that the tool declares, or of those that its kind has by default.
 pub(crate) fn schema(tool: &ToolConfig) -> Value {
     let declares = tool.parameters.names().next().is_some();
     if tool.kind == ToolKind::Run && !declares {
@@ -694,7 +695,7 @@ fn parameters(tool: &ToolConfig) -> Value {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
-/// Declares the parameter that holds words.
+/// Adds the parameter with the words to search for.
 fn add_words(schema: &mut Value, name: &str, description: &str) {
     let words = json!({ "type": "string", "description": description, "minLength": 1 });
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
@@ -705,7 +706,7 @@ fn add_words(schema: &mut Value, name: &str, description: &str) {
     }
 }
 
-/// The error at the place of the tool that it is about.
+/// The error at the tool that causes it.
 fn registry_error(file: &File, error: &RegistryError) -> DomainError {
     let at = |tool: &str, key: &str, revise: &str| {
         let path: &[&str] =

@@ -1,7 +1,7 @@
-//! The configuration as a tree whose every part knows where it was written.
+//! The configuration as a tree in which every value knows where it was written.
 //!
-//! The file, a profile and what was given on the command line are laid over each other here, before anything is typed. So an
-//! error in a value that a profile replaced points at the profile, and one in a setting names the setting.
+//! The file, the profile and the command line are merged here, before the values are typed. So an error in a value that
+//! a profile replaced points at the profile, and an error in a setting names the setting.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::similar::hint;
 
-/// Where something was written.
+/// Where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// At this byte of the file.
@@ -23,11 +23,11 @@ pub(crate) enum Origin {
     Preset(Arc<str>),
 }
 
-/// What is wrong, and where, if that is known.
+/// An error, and its place if that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) origin: Option<Origin>,
-    /// What is wrong; how to fix it.
+    /// What is wrong and how to fix it.
     pub(crate) message: String,
 }
 
@@ -36,7 +36,7 @@ impl Fault {
         Self { origin: Some(origin), message: message.into() }
     }
 
-    /// The fault at `origin`, unless its place is known better already.
+    /// The error at `origin`, unless it has a place already.
     pub(crate) fn at(mut self, origin: &Origin) -> Self {
         self.origin.get_or_insert_with(|| origin.clone());
         self
@@ -54,9 +54,9 @@ pub(crate) struct Node {
 #[derive(Clone, Debug)]
 pub(crate) enum NodeValue {
     Text(String),
-    /// Wider than TOML's, for what a program sets.
+    /// Wider than TOML's integers, for values that a program sets.
     Integer(i128),
-    /// As it was written, so that money is read without rounding.
+    /// As it was written, so that amounts of money are read without rounding.
     Float(String),
     Boolean(bool),
     List(Vec<Node>),
@@ -65,7 +65,7 @@ pub(crate) enum NodeValue {
 }
 
 impl NodeValue {
-    /// What a program has, as if it was written. What is absent there is left out.
+    /// The tree of a program's value, as if it were written in a file. Absent members are left out.
     pub(crate) fn of(value: &impl Serialize, origin: &Origin) -> Self {
         Self::of_json(serde_json::to_value(value).unwrap_or_default(), origin)
     }
@@ -99,14 +99,14 @@ pub(crate) struct Entry {
     pub(crate) node: Node,
 }
 
-/// Tables whose keys are names that the file gives, so that a setting cannot bring a new one.
+/// Tables whose keys are names from the file. A setting cannot add a key to them.
 const NAMED: [(&[&str], &str); 3] =
     [(&["tools"], "tool"), (&["sources"], "source"), (&["tools", "*", "parameters"], "parameter")];
 
-/// A key whose table is a choice with its number, and is replaced as a whole.
+/// A key whose value is a choice with a number. It is replaced as a whole.
 const CHOICE: &str = "on_tool_error";
 
-/// What to write in place of a usual slip at this byte. `None`: it is another one.
+/// A fix for a common syntax error at this byte. `None`: the error is another one.
 fn slip(text: &str, at: usize) -> Option<&'static str> {
     let (before, after) = text.split_at_checked(at)?;
     let (is_digit, is_quote) = (|c: char| c.is_ascii_digit(), |c: char| "“”„‘’‚«»".contains(c));
@@ -143,7 +143,7 @@ impl Node {
         node_of(&DeValue::Table(table.into_inner()), &|_| origin.clone(), 0)
     }
 
-    /// The value of a setting: TOML where it is some, else the text itself.
+    /// The value of a setting: TOML if it parses, else the text itself.
     fn setting(value: &str, origin: &Origin) -> Self {
         let parsed = DeValue::parse(value).ok().and_then(|value| {
             let at = |_| origin.clone();
@@ -153,7 +153,7 @@ impl Node {
         parsed.unwrap_or_else(text)
     }
 
-    /// The entries of a table; none for anything else.
+    /// The entries of a table. Empty for other values.
     pub(crate) fn entries(&self) -> &[Entry] {
         match &self.value {
             NodeValue::Table(entries) => entries,
@@ -166,7 +166,7 @@ impl Node {
         self.entries().iter().find(|entry| entry.key == key)
     }
 
-    /// What is written, without where: for comparing.
+    /// The value without its place, for comparison.
     pub(crate) fn data(&self) -> Value {
         match &self.value {
             NodeValue::Text(text) => json!(text),
@@ -180,7 +180,7 @@ impl Node {
         }
     }
 
-    /// The node of the entry with this key, to be changed.
+    /// The node of this key, mutable.
     pub(crate) fn table_mut(&mut self, key: &str) -> Option<&mut Node> {
         match &mut self.value {
             NodeValue::Table(entries) => entries.iter_mut().find(|it| it.key == key).map(|it| &mut it.node),
@@ -188,14 +188,14 @@ impl Node {
         }
     }
 
-    /// Takes the entries out whose keys do not fit.
+    /// Removes the entries whose keys do not fit.
     pub(crate) fn retain(&mut self, fits: impl Fn(&str) -> bool) {
         if let NodeValue::Table(entries) = &mut self.value {
             entries.retain(|entry| fits(&entry.key));
         }
     }
 
-    /// Takes the entry with this key out.
+    /// Removes and returns the entry with this key.
     pub(crate) fn take(&mut self, key: &str) -> Option<Entry> {
         let NodeValue::Table(entries) = &mut self.value else {
             return None;
@@ -223,7 +223,7 @@ impl Node {
         origin.clone()
     }
 
-    /// Lays `over` over this tree: tables key by key, everything else in place of what was there.
+    /// Merges `over` into this tree: tables key by key, other values replace the old ones.
     pub(crate) fn merge(&mut self, over: Node) {
         match (&mut self.value, over) {
             (NodeValue::Table(entries), Node { value: NodeValue::Table(new), .. }) => {
@@ -259,7 +259,7 @@ impl Node {
         self.put(&steps, 0, value, &origin)
     }
 
-    /// Puts a whole node at a path whose tables are there.
+    /// Sets a node at a path whose tables exist.
     pub(crate) fn put_at(&mut self, path: &[&str], value: Self) -> Result<(), Fault> {
         let origin = value.origin.clone();
         self.put(path, 0, value, &origin)
@@ -299,7 +299,7 @@ impl Node {
         entry.node.put(path, depth + 1, value, origin)
     }
 
-    /// Gives limits that are written by another name their own, in the file and in its profiles.
+    /// Renames aliases of limits to their canonical names, in the file and in its profiles.
     fn settle_aliases(&mut self) -> Result<(), Fault> {
         let NodeValue::Table(entries) = &mut self.value else {
             return Ok(());
@@ -332,7 +332,7 @@ impl Node {
     }
 }
 
-/// The key of a limit, which may be written by the name of its stop reason or as S4's budget has it.
+/// The canonical key of a limit. For example, `max_steps` is an alias of `passes`.
 pub(crate) fn own_limit(name: &str) -> &str {
     match name {
         "max_passes" | "max_steps" => "passes",

@@ -1,4 +1,4 @@
-//! The settings of a user, for commands that name no model, journal or domain.
+//! The user's settings: the model, journal and domain of commands that name none.
 
 use std::path::Path;
 
@@ -12,23 +12,24 @@ use crate::remote;
 use crate::similar::similar;
 use crate::tree::Node;
 
-/// A model that a user prefers: it replaces that of the domain file, and is replaced by one that a command names.
+/// A model that a user prefers. It replaces that of the domain file, and a model on the command line replaces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserModel {
-    /// Where the user says so, for messages: for example `LOOPGATE_MODEL`.
+    /// Where the user sets it, for messages, for example `LOOPGATE_MODEL`.
     pub place: String,
     /// The tier that it is for.
     pub tier: Tier,
     /// `PROVIDER/NAME`.
     pub model: String,
-    /// Where its server is. `None`: where the domain or the provider says.
+    /// The URL of its server. `None`: as the domain or the provider says.
     pub base_url: Option<String>,
-    /// Whether it is for every domain, so that one without its provider keeps its own model.
+    /// Whether it applies to every domain. A domain without its provider then keeps its own model.
     pub is_general: bool,
 }
 
 impl UserModel {
-    /// That a domain keeps its own model, since it does not know the provider, as one line. `None`: it knows it, or cannot be read.
+    /// A line that says that a domain keeps its own model, since it does not know the provider. `None`: it knows it, or
+    /// cannot be read.
     pub fn not_in(&self, domain: &Path, profile: Option<&str>) -> Option<String> {
         let path = path_of(domain);
         let mut tree = Node::parse(&files::text(&path, files::MAX_BYTES).ok()?).ok()?;
@@ -53,25 +54,25 @@ impl UserModel {
     }
 }
 
-/// What a user's `config.toml` holds.
+/// The contents of a user's `config.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UserSettings {
     /// `PROVIDER/NAME` of the base model. `None`: the domain's.
     pub model: Option<String>,
-    /// The URL of that model's server. `None`: where the domain or the provider says.
+    /// The URL of that model's server. `None`: as the domain or the provider says.
     pub base_url: Option<String>,
-    /// A file or the URL of a database. `None`: the usual place.
+    /// A file or the URL of a database. `None`: the default path.
     pub journal: Option<String>,
     /// A domain folder. `None`: each command names one.
     pub domain: Option<String>,
 }
 
 impl UserSettings {
-    /// Reads a user's `config.toml`. A file that is not there says nothing.
+    /// Reads a user's `config.toml`. A missing file has no settings.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its place.
+    /// The first error, with its place.
     pub fn read(path: &Path) -> Result<Self, DomainError> {
         if !path.exists() {
             return Ok(Self::default());

@@ -87,7 +87,7 @@ fn a_value_of_the_wrong_kind_says_what_is_expected() {
         ),
         (
             "[limits]\ncost_usd = \"a lot\"\n",
-            "4:12: `a lot` is no amount of dollars; write dollars such as 0.10",
+            "4:12: `a lot` is not an amount of dollars; write dollars such as 0.10",
         ),
         (
             "[limits]\ncost_usd = true\n",
@@ -169,7 +169,7 @@ fn an_unknown_provider_is_refused() {
         "8:1: a scripted model needs its replies; add `script = \"FILE.json\"`",
     );
     let error = error(&format!("{SECTION}[models.base]\nprovider = \"scripted\"\nscript = \"notes.md\"\n"));
-    assert!(error.starts_with("loopgate.toml:9:1: notes.md: is no script: "), "{error}");
+    assert!(error.starts_with("loopgate.toml:9:1: notes.md: is not a script: "), "{error}");
     check(
         &format!(
             "{SECTION}[models.base.price]\ninput_usd_per_million = 0.0000001\noutput_usd_per_million = 1\n"
@@ -358,7 +358,7 @@ fn sections_are_reported_apart() {
     );
     check(
         "[[section]]\nid = \"Next steps\"\nheading = \"Next\"\n",
-        "4:1: `Next steps` is no section id; write small letters, digits, `_` and `-`",
+        "4:1: `Next steps` is not a section id; write small letters, digits, `_` and `-`",
     );
     check("[[section]]\nheading = \"Next\"\n", "3:1: the key `id` is missing; add it");
 }
@@ -550,7 +550,7 @@ fn a_provider_of_ones_own_says_what_it_is_like() {
         "7:12: say which provider it is like: add `like`, for example `like = \"compatible\"`",
     );
     check(&with("acme]\nlike = \"grok\"\n"), "8:1: unknown provider `grok`; did you mean `groq`?");
-    check(&with("offline]\nlike = \"groq\"\n"), "7:12: `offline` is no server; give it another name");
+    check(&with("offline]\nlike = \"groq\"\n"), "7:12: `offline` is not a server; give it another name");
     check(&with("groq]\ncalls_at_once = 0\n"), "8:1: with 0 no call would ever begin; write 1 or more");
     let slip = error(&with("groq]\ntool_ids = \"nine\"\n"));
     assert!(slip.contains("toml:8:12") && slip.contains("alnum9"), "{slip}");

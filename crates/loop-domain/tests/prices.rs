@@ -243,7 +243,7 @@ fn every_slip_in_a_price_file_is_one_line_that_points_at_its_place() {
         ),
         (
             format!("version = 1\n{row}from = \"1 May\"\n{price}"),
-            "own.toml:5:1: `1 May` is no date; write it as 2026-11-20".to_owned(),
+            "own.toml:5:1: `1 May` is not a date; write it as 2026-11-20".to_owned(),
         ),
         (
             format!("version = 1\n{row}{}", price.replace("= 1,", "= 0.0000001,")),
@@ -252,7 +252,7 @@ fn every_slip_in_a_price_file_is_one_line_that_points_at_its_place() {
         ),
         (
             format!("version = 1\n{row}{}", price.replace("= 1,", "= \"dear\",")),
-            "own.toml:5:35: `dear` is no amount of dollars; write dollars such as 0.10".to_owned(),
+            "own.toml:5:35: `dear` is not an amount of dollars; write dollars such as 0.10".to_owned(),
         ),
         (
             format!("version = 1\n{row}{price}{row}{price}"),

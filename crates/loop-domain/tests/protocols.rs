@@ -259,11 +259,11 @@ fn what_is_wrong_with_an_output_is_said_at_its_place() {
     );
     mentions(
         "name = \"save\"\nschema = \"broken.json\"",
-        &["toml:7:1: ", "broken.json: it is no JSON: ", "correct it there"],
+        &["toml:7:1: ", "broken.json: it is not JSON: ", "correct it there"],
     );
     mentions(
         "name = \"save\"\nschema = \"odd.json\"",
-        &["toml:7:1: it is no JSON Schema: ", "text", "; correct it"],
+        &["toml:7:1: it is not a JSON Schema: ", "text", "; correct it"],
     );
 }
 

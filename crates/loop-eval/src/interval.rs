@@ -1,4 +1,4 @@
-//! The interval of a rate: how much a count of runs says about the runs that are still to come.
+//! Confidence intervals of rates and of differences of rates.
 
 /// The 97.5th percentile of the normal distribution: an interval of 95 %.
 const Z: f64 = 1.959_963_984_540_054;
@@ -15,7 +15,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval of `hits` of `all`. Of nothing it is 0 to 1.
+    /// The interval of `hits` out of `all`. It is 0 to 1 if `all` is 0.
     pub fn of(hits: u32, all: u32) -> Self {
         if all == 0 {
             return Self { rate: 0.0, low: 0.0, high: 1.0 };
@@ -30,8 +30,7 @@ impl Interval {
         Self { rate, low, high }
     }
 
-    /// How many runs are needed until the lower end can be `rate` or more, if not one of them misses. `None`: no number
-    /// is enough.
+    /// The fewest runs, all of them hits, for which the lower end is `rate` or more. `None`: no number is enough.
     #[cfg(test)]
     pub(crate) fn least_runs(rate: f64) -> Option<u32> {
         let needed = (Z * Z * rate / (1.0 - rate)).ceil();
@@ -39,8 +38,8 @@ impl Interval {
     }
 }
 
-/// The 95 % interval of a difference of two rates, `now - before`, by Newcombe's method 10, which is made of the Wilson
-/// intervals of both.
+/// The 95 % interval of the difference `now - before` of two rates, by Newcombe's method 10, from the Wilson intervals
+/// of both.
 pub(crate) fn difference(before: &Interval, now: &Interval) -> Interval {
     let rate = now.rate - before.rate;
     let below = ((now.rate - now.low).powi(2) + (before.high - before.rate).powi(2)).sqrt();

@@ -1,4 +1,4 @@
-//! A run as trace lines, in the form of `step:0:validation:execute` (S4-87).
+//! Renders a run as trace lines in the form `step:0:validation:execute`.
 //!
 //! A line is `step:N:EVENT:DETAIL`, where `N` counts passes from 0. Events are
 //!
@@ -24,16 +24,16 @@ use loop_runtime::journal::Entry;
 
 use crate::case::STATUSES;
 
-/// The trace of a run's entries, line by line. `errors` is the error style of its protocol: with `tagged` a reason has the
-/// name of that style, and a call of no tool is one of a tool that is not allowed.
+/// The trace of a run's entries, line by line. `errors` is the error style of its protocol. With `tagged`, reasons have
+/// the names of that style, and a call of an unknown tool counts as a call of a tool that is not allowed.
 pub fn lines(entries: &[Entry], errors: ErrorStyle) -> Vec<String> {
     let mut trace = Trace { errors, ..Trace::default() };
     entries.iter().for_each(|entry| trace.hear(entry));
     trace.lines
 }
 
-/// Whether a line is what `wanted` names: a whole line, or its part behind the step's number, or a beginning of either up
-/// to a colon.
+/// Whether a line matches `wanted`: the whole line, the part after the step's number, or a prefix of either up to a
+/// colon.
 pub fn is(line: &str, wanted: &str) -> bool {
     let begins = |text: &str| {
         text.strip_prefix(wanted)
@@ -46,12 +46,12 @@ pub fn is(line: &str, wanted: &str) -> bool {
         || line.strip_suffix(":max_steps").is_some_and(|before| is(&format!("{before}:max_passes"), wanted))
 }
 
-/// Whether any line can ever be what `wanted` names.
+/// Whether `wanted` can match any line at all.
 pub fn is_known(wanted: &str) -> bool {
     is_known_with(wanted, &[])
 }
 
-/// The same where a domain has these reasons to stop of its own.
+/// [`is_known`] for a domain that declares these stop reasons of its own.
 pub fn is_known_with(wanted: &str, own: &[&str]) -> bool {
     const OPEN: [&str; 2] = ["proposal:tool:", "error:"];
     let event = match wanted.strip_prefix("step:") {
@@ -80,7 +80,7 @@ pub fn is_known_with(wanted: &str, own: &[&str]) -> bool {
             || statuses.chain(stops).any(|known| begins(&known)))
 }
 
-/// Every event but those that name a tool, a status, a failure or a reason.
+/// Every event except those that name a tool, a status, a failure or a reason.
 const EVENTS: [&str; 24] = [
     "proposal:answer",
     "proposal:refusal",
@@ -111,7 +111,7 @@ const EVENTS: [&str; 24] = [
 #[derive(Debug, Default)]
 struct Trace {
     lines: Vec<String>,
-    /// The last pass that was heard of.
+    /// The last pass so far.
     pass: u32,
     /// The error style of the run's protocol.
     errors: ErrorStyle,
@@ -173,7 +173,7 @@ impl Trace {
         }
     }
 
-    /// What a reply proposes, and what software says to it.
+    /// Writes the proposal of a reply, and the verdicts on it.
     fn propose(&mut self, pass: u32, reply: &Reply, judged: &[&JudgedAction], notes: &[Note]) {
         let stop = notes.iter().find_map(|note| match note {
             Note::GateDecided { decision: Decision::Stop(certificate), .. } => Some(certificate),
@@ -215,7 +215,7 @@ impl Trace {
         }
     }
 
-    /// A verdict in S4's words (S4-77, S4-79, S4-80).
+    /// A verdict in the words of a trace.
     fn decided(&self, action: &JudgedAction) -> &'static str {
         match &action.verdict {
             _ if action.end_call().is_some() => "skip",
@@ -225,7 +225,7 @@ impl Trace {
     }
 }
 
-/// Whether the model itself ended the run so, in its own words: where a rule did, a setting would have changed that.
+/// Whether the model itself ended the run in this way. `false`: a rule did.
 fn says(stop: &Certificate, end: EndCall) -> bool {
     let reason = match end {
         EndCall::Escalate => StopReason::NeedsHuman,

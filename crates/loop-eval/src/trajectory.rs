@@ -1,4 +1,4 @@
-//! A recorded run as its calls and their results, in one line.
+//! Exports a recorded run as one JSON line with its calls and their results.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use loop_runtime::tools::markdown_of;
 use serde::Serialize;
 use serde_json::Value;
 
-/// A line of a file of runs. It has the calls that settled, each with the text that the model read.
+/// A line of a file of runs: the calls that settled, each with the text that the model read.
 #[derive(Debug, Serialize)]
 struct RecordedLine<'a> {
     id: &'a str,
@@ -27,9 +27,9 @@ struct RecordedStep<'a> {
     status: Status,
 }
 
-/// A run as one line of JSON with its calls and their results, without the line break. `success` says whether the
-/// run was answered or failed, and is null for every other end. A turn begins with the work item, and with each
-/// instruction of a person.
+/// A run as one line of JSON with its calls and their results, without a line break. `success` is true for an answered
+/// run, false for a failed one, and null otherwise. A turn begins with the work item, and with each instruction of a
+/// person.
 ///
 /// # Errors
 /// If it cannot be written as JSON.

@@ -129,7 +129,7 @@ async fn each_slip_has_one_line_with_its_place() {
         ),
         (&[("/model", json!("domain"))], &["/model: `replies` is there as well; a case has one model"]),
         (&[("/script", json!("x.json"))], &["/script: `replies` is there as well"]),
-        (&[("/model", json!("gpt")), ("/replies", Value::Null)], &["/model: `gpt` is no model"]),
+        (&[("/model", json!("gpt")), ("/replies", Value::Null)], &["/model: `gpt` is not a model"]),
         (&[("/domain", json!(".."))], &["/spec: `domain` is there as well; keep one of them"]),
         (&[("/domain", json!("none")), ("/spec", Value::Null)], &["/domain:", "there is no such file"]),
         (&[("/goal", Value::Null)], &["/goal: there is neither a goal nor a work item"]),

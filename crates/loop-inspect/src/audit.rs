@@ -1,4 +1,5 @@
-//! Whether a recorded run is whole: the journal's own checks, the decisions once more, and the invariants of the core.
+//! Audits a recorded run: whether its journal is complete and unchanged, whether this program decides the same again,
+//! and whether every invariant of the core holds.
 
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ pub struct JournalAudit {
     pub missing: Vec<String>,
 }
 
-/// What was found in one run.
+/// What an audit found in one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RunAudit {
     /// The run's id.
@@ -139,7 +140,7 @@ impl RunAudit {
         Ok(Self::read(journal, run).await?.0)
     }
 
-    /// The same, with the entries that can be read. `None`: the run cannot be read at all.
+    /// [`of`](Self::of), and the entries that can be read. `None`: the run cannot be read at all.
     ///
     /// # Errors
     /// As for [`of`](Self::of).
@@ -280,7 +281,7 @@ impl RunAudit {
     }
 }
 
-/// That a run is listed and cannot be found by its id.
+/// The error of a run that the journal lists but does not find by its id.
 fn not_found(run: &RunId) -> JournalError {
     let message = "it is listed and cannot be found by its id: an index of the journal is damaged".to_owned();
     JournalError::Corrupt { run: run.clone(), seq: 0, message }

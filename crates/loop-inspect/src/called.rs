@@ -1,10 +1,10 @@
-//! The runs that a run called as tools, and those that they called.
+//! The tree of called runs: the runs that a run called as tools, and the runs that those called.
 
 use loop_core::EventKind;
 use loop_core::types::RunId;
 use loop_runtime::journal::{Journal as _, JournalError, Recorded, StoredJournal};
 
-/// A run that another one called, as it was recorded.
+/// A run that another run called as a tool, with its entries.
 #[derive(Clone, Debug)]
 pub struct CalledRun {
     /// The run.
@@ -13,7 +13,8 @@ pub struct CalledRun {
     pub recorded: Recorded,
 }
 
-/// The runs below a run, each behind the one that called it. One that cannot be read is left out: it has a report of its own.
+/// The runs below a run, depth first: each comes after the run that called it. A run that cannot be read is left out,
+/// since an audit reports it.
 ///
 /// # Errors
 /// If the journal cannot be read at all.
@@ -38,7 +39,7 @@ pub async fn called_runs(
     Ok(called)
 }
 
-/// The runs that a run called, in the order in which they ended or came to wait.
+/// The runs that a run called, in the order in which they ended or began to wait.
 fn ids(recorded: &Recorded) -> Vec<RunId> {
     let id = |kind: &EventKind| match kind {
         EventKind::ToolFinished { observation, .. } => observation.child.as_ref()?.run.clone(),

@@ -1,5 +1,4 @@
-//! What differs between two recorded runs: settings and versions, decisions pass by pass, document, evidence, cost and
-//! stop.
+//! Compares two recorded runs: settings and versions, decisions pass by pass, document, evidence, cost and stop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -22,14 +21,15 @@ use crate::sent::sent_prompts;
 
 /// The version of this format.
 pub const DIFF_VERSION: u32 = 1;
-/// How many lines around a changed line of a text are kept.
+/// How many unchanged lines are shown around a changed one.
 const CONTEXT_LINES: usize = 2;
-/// How many calls of a model are compared word by word, how many bytes of the prompt of each, and how long the exact comparison
-/// of all of them may take. After that, what differs is given in larger pieces.
+/// Bounds of the comparison of prompts: how many model calls are compared word by word, how many bytes of the prompt of
+/// each, and how long the exact comparison of all of them may take. Beyond a bound, differences are shown in larger
+/// pieces.
 const MAX_PROMPTS: usize = 40;
 const MAX_PROMPT_BYTES: usize = 32 * 1024;
 const PROMPTS_WITHIN: Duration = Duration::from_millis(400);
-/// Bytes of a text that both prompts have, from its beginning and from its end.
+/// How many bytes before and after a difference of two prompts are shown.
 const CONTEXT_BYTES: usize = 120;
 /// The setting of a run that ends with an output is under this member of the spec, and not under `output`.
 const IN_PROTOCOL: [&str; 2] = ["protocol.attempts", "protocol.passes_per_attempt"];
@@ -96,7 +96,7 @@ pub struct TextChange {
 }
 
 impl RunDiff {
-    /// What differs between two recorded runs. A run that has not ended is compared as far as it came.
+    /// Compares two recorded runs. A run that has not ended is compared up to its last entry.
     ///
     /// # Errors
     /// If the entries of one do not follow from each other, or were decided otherwise by the program that wrote them.
@@ -122,8 +122,8 @@ impl RunDiff {
         Ok(diff)
     }
 
-    /// The same with the prompts, word by word, rendered with the templates of each run. They follow from what is compared
-    /// already, so they do not count for `equal`.
+    /// [`of`](Self::of), and the prompts, word by word, rendered with the templates of each run. They follow from what
+    /// is compared already, so they do not count for `equal`.
     pub fn with_prompts(
         mut self,
         a: (&RunId, &Recorded, &Prompts),
@@ -270,7 +270,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Adds a value. One that comes again under its name is added to it.
+/// Adds a value. A second value of the same name is appended to the first.
 fn add(values: &mut Values, name: String, value: String) {
     values.entry(name).and_modify(|all| *all = format!("{all}; {value}")).or_insert(value);
 }
@@ -376,8 +376,8 @@ fn texts(a: &Side<'_>, b: &Side<'_>) -> Vec<TextChange> {
         .collect()
 }
 
-/// What each call of a run sent that the request before did not have, by its key in the order of the passes. The nonce, which
-/// each run has its own of, is left out.
+/// The text of each call that the request before it did not have, by the call's key, in the order of the passes. The
+/// nonce is left out, since it differs in each run.
 fn sent_texts((id, recorded, prompts): (&RunId, &Recorded, &Prompts)) -> BTreeMap<CommandKey, String> {
     let nonce = recorded.entries.first().and_then(|first| match &first.event.kind {
         EventKind::Started(started) if !started.nonce.is_empty() => Some(&*started.nonce),
@@ -394,8 +394,8 @@ fn sent_texts((id, recorded, prompts): (&RunId, &Recorded, &Prompts)) -> BTreeMa
     texts.collect()
 }
 
-/// The pieces of two texts, each with `-` (only in `a`), `+` (only in `b`) or a blank (in both) before it. Of what both have
-/// only the part next to a difference is kept.
+/// The pieces of two texts, each with `-` (only in `a`), `+` (only in `b`) or a blank (in both) before it. Text that
+/// both have is shown only next to a difference.
 fn word_diff(a: &str, b: &str, end: Instant) -> Vec<String> {
     let diff = TextDiff::configure().deadline(end).diff_words(a, b);
     let mut pieces: Vec<String> = Vec::new();

@@ -1,4 +1,5 @@
-//! The requested effects of a run: what became of each, and who decided.
+//! The requested effects of a run: the calls of tools that do more than read, their results, and who decided about
+//! each.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ pub struct EffectRow {
     pub result: Option<Arc<str>>,
 }
 
-/// The requested effects of a run, and behind them those of the runs that it called.
+/// The requested effects of a run, followed by those of the runs that it called.
 pub fn effects_of_all(state: &Run, recorded: &Recorded, called: &[CalledRun]) -> Vec<EffectRow> {
     let mut rows = effects(state, recorded);
     for CalledRun { run, recorded } in called {
@@ -53,7 +54,7 @@ pub fn effects_of_all(state: &Run, recorded: &Recorded, called: &[CalledRun]) ->
     rows
 }
 
-/// The state after the entries that follow from each other. `None`: the first one begins no run.
+/// The state of a run after the entries that can be applied in order. `None`: the first entry does not begin a run.
 pub(crate) fn state_of(recorded: &Recorded) -> Option<Run> {
     let mut entries = recorded.entries.iter();
     let (mut state, _) = Run::open(&entries.next()?.event, Arc::clone(&recorded.spec)).ok()?;
@@ -97,7 +98,7 @@ fn effects(state: &Run, recorded: &Recorded) -> Vec<EffectRow> {
     state.actions().iter().filter_map(effect).collect()
 }
 
-/// The state of an action that was begun: it runs, or its driver was lost in it.
+/// The state of an action without a recorded outcome: its tool still runs, or the driver was lost meanwhile.
 const BEGUN: &str = "begun, its outcome is not recorded";
 
 fn announced(command: Command) -> Option<CommandKey> {
@@ -118,7 +119,7 @@ pub fn decided(state: &Run, action: &JudgedAction, people: &PeopleReport) -> Str
     }
 }
 
-/// That an action was approved, and by whom as far as it is known.
+/// Who approved an action, in words, as far as the journal has it.
 pub fn approved_by(approvers: &[ApproverReport]) -> String {
     let one = |by: &ApproverReport| {
         let (account, user) = (by.account.as_str().into(), by.user.as_str().into());

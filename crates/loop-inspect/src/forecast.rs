@@ -1,4 +1,4 @@
-//! What the limits of a run come to, before it begins: which one can bind first.
+//! Forecast of a run before it begins: how many passes each limit leaves room for, and which limit can bind first.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use loop_runtime::report::counted;
 
 /// How many passes each limit of a run is sure to leave room for, whatever the models and tools do.
 ///
-/// Each pass is taken to write all the output that it may, and to return its share of tool results in full length. Input is
-/// counted as the quotes count it. Time is not part of it: one call may always take all that is left, and how long calls
-/// really take is not known before.
+/// The forecast assumes that each pass writes all the output that it may and returns its share of tool results in full
+/// length. Input tokens are counted as the gate's quotes count them. The time limit has no forecast: a single call may
+/// use all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forecast {
-    /// The limits, those first that bind first.
+    /// The limits. Those that can bind first come first.
     pub bounds: Vec<Bound>,
     limits: Limits,
 }
@@ -58,7 +58,7 @@ impl Forecast {
         Self { bounds, limits }
     }
 
-    /// The limit that can bind first, and the passes before it does.
+    /// The limit that can bind first. Always `Some`, since every run has limits of passes and of model calls.
     pub fn first(&self) -> Option<&Bound> {
         self.bounds.first()
     }
@@ -92,7 +92,7 @@ impl fmt::Display for Forecast {
     }
 }
 
-/// What a run takes at the worst.
+/// The worst case of each pass of a run.
 #[derive(Clone, Debug)]
 struct Worst<'a> {
     spec: &'a RunSpec,
@@ -128,7 +128,7 @@ impl<'a> Worst<'a> {
             .all(|tier| self.spec.model(tier).price.as_ref().is_none_or(Price::is_free))
     }
 
-    /// How many passes fit into `limit`, when a call takes `takes(model, input tokens, output tokens)`.
+    /// How many passes fit into `limit`, if a call uses `takes(model, input tokens, output tokens)`.
     fn passes(&self, limit: u64, takes: impl Fn(&ModelSpec, u64, u64) -> u64) -> u32 {
         let tokens = |bytes: u64| match self.spec.limits.cost_mode {
             CostMode::Strict => bytes,

@@ -152,7 +152,7 @@ impl ListedTotals {
 }
 
 impl ListedRun {
-    /// A run of a list. `waits`: whether it waits for a person, if it has not ended.
+    /// A run of a list. `waits`: whether a run that has not ended waits for a person.
     pub fn new(line: &RunLine, summary: RunSummary, waits: bool, tags: Vec<String>) -> Self {
         let state = match (&line.trouble, &line.stop) {
             (Some(_), _) => ListedState::Damaged,
@@ -184,7 +184,7 @@ impl ListedRun {
         }
     }
 
-    /// What it came to: the class of its stop, or its state.
+    /// Its outcome: the class of its stop, or its state if it has not ended.
     pub fn outcome(&self) -> &str {
         match (&self.class, self.state) {
             (Some(class), ListedState::Ended) => class,

@@ -1,4 +1,4 @@
-//! What a run may use at most, before it begins, and which limit can bind first.
+//! The plan of a run before it begins: what it may use at most, and which limit can bind first.
 
 use std::sync::Arc;
 

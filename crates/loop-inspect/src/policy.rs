@@ -1,11 +1,11 @@
-//! A policy in words: what holds for all of a run, and what each tool may do.
+//! A policy in words: the rules of a whole run, and what each tool may do.
 
 use loop_core::RunSpec;
 use loop_core::policy::{Cell, PolicyRow, Taint, offers_plan, reachable, table};
 use loop_core::spec::TaintRule;
 
-/// The policy of a spec: what holds for all of a run, a line each, then the tools. Of a tool its name, its effect, what may
-/// happen and why; below it what changes that, without a name.
+/// The policy of a spec in words, for tables. First the rules of the whole run, a line each. Then the rows of the
+/// tools: name, effect, what may happen, and why. Rows below a tool with an empty name are its exceptions.
 pub fn policy_in_words(spec: &RunSpec) -> (Vec<String>, Vec<[String; 4]>) {
     let gate = &spec.gate;
     let people = if gate.people { "a person can be asked" } else { "no person can be asked" };
@@ -25,7 +25,7 @@ pub fn policy_in_words(spec: &RunSpec) -> (Vec<String>, Vec<[String; 4]>) {
     (rules, tools)
 }
 
-/// What reading can come to in a run of this spec.
+/// How reading changes what a run of this spec may do, in words.
 fn read(spec: &RunSpec) -> &'static str {
     let reach = reachable(spec);
     match (spec.gate.taint, reach.untrusted, spec.gate.item_untrusted) {
@@ -36,7 +36,7 @@ fn read(spec: &RunSpec) -> &'static str {
     }
 }
 
-/// The lines of a tool: what may happen with it, and below it what changes that.
+/// The rows of a tool: what it may do, and its exceptions.
 fn of_row(spec: &RunSpec, row: &PolicyRow) -> Vec<[String; 4]> {
     let Taint { untrusted, private } = reachable(spec);
     let Cell { may, why } = &row.at_start;

@@ -1,5 +1,5 @@
-//! Replaying a recorded run: whether the same is decided today, whether its prompts are the bytes that were sent, and whether
-//! the tools that it read still return the same.
+//! Replays a recorded run: whether this program decides the same, renders the same prompts, and gets the same results
+//! from the tools that only read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -348,14 +348,14 @@ impl Prompts<'_> {
     }
 }
 
-/// The calls of a recorded run that are made again. Of the tries of a call the last one counts.
+/// The calls of a recorded run that a replay makes again. If a call had several tries, the last one counts.
 #[derive(Default)]
 struct Reads {
     calls: BTreeMap<CommandKey, Read>,
     not_called: BTreeMap<CommandKey, NotCalled>,
 }
 
-/// A call that is made again.
+/// A call that the replay makes again.
 struct Read {
     entry: u64,
     read: ReadAgain,
@@ -404,7 +404,7 @@ impl Reads {
     }
 }
 
-/// Why a call is taken from the record. `None`: it is made again.
+/// Why the replay does not make a call again. `None`: it does.
 fn not_called(run: &Run, spec: &RunSpec, tool: &RunTool, recorded: &Observation) -> Option<WhyNotCalled> {
     let Some(now) = spec.tool(&tool.tool) else { return Some(WhyNotCalled::Gone) };
     let then = run.spec().tool(&tool.tool);
@@ -420,7 +420,7 @@ fn not_called(run: &Run, spec: &RunSpec, tool: &RunTool, recorded: &Observation)
     }
 }
 
-/// Whether two results are the same but for the parts that change by themselves.
+/// Whether two results are the same except for the parts that the tool declares as volatile.
 fn is_same(tool: Option<&ToolSpec>, recorded: &Observation, now: &Observation) -> bool {
     if recorded.status != now.status {
         return false;

@@ -1,5 +1,4 @@
-//! The prompts of a recorded run as they were sent: rendered again from its entries, and compared with the digests that were
-//! journaled when they were sent.
+//! The prompts that a recorded run sent: rendered again from its entries, and compared with the digests in the journal.
 
 use std::sync::Arc;
 
@@ -39,9 +38,9 @@ pub struct SentPart {
     pub text: Arc<str>,
 }
 
-/// The prompts of a recorded run, in the order in which they were sent, rendered with these templates. Those that come to
-/// other bytes than were sent have `None` for parts. Of entries that do not follow from each other it is what comes before the
-/// first such.
+/// The prompts of a recorded run, in the order in which they were sent, rendered with these templates. If the bytes
+/// differ from those that were sent, the prompt's `parts` is `None`. The result ends at the first entry that does not
+/// follow from the ones before it.
 ///
 /// # Errors
 /// If the entries do not begin with the start of a run, or the messages before the run cannot be read.

@@ -1,4 +1,4 @@
-//! Why a run stopped, or why it has not: read from its entries, and from the core's own gate under changed settings.
+//! Why a run stopped, or why it has not ended: read from its entries, and from the core's gate under changed settings.
 
 use std::sync::Arc;
 
@@ -316,7 +316,7 @@ impl LimitUse {
         ]
     }
 
-    /// What was used of the limit, beside it.
+    /// The use of the limit, for example as a cell of a table.
     pub fn in_words(&self) -> String {
         let limit =
             self.limit.as_ref().map_or_else(|| "(no limit)".to_owned(), |limit| format!("of {limit}"));
@@ -369,7 +369,7 @@ fn notes(state: &Run) -> Vec<WhyNote> {
         .collect()
 }
 
-/// The event with which a run began to end, and the run before it.
+/// The event that began a run's end, and the state before it.
 #[derive(Clone, Debug)]
 enum Turn {
     /// It ended before its first call.
@@ -378,7 +378,7 @@ enum Turn {
     At { before: Box<Run>, event: Box<Event> },
 }
 
-/// What follows the turn under a spec.
+/// What the core does after the event under another spec.
 #[derive(Clone, Debug)]
 enum Follows {
     /// The run continues.
@@ -447,7 +447,7 @@ fn value_of(change: &Change) -> String {
     written.split_once(" = ").map_or_else(String::new, |(_, value)| value.to_owned())
 }
 
-/// What a run that continues does next, in words.
+/// The next step of a run that continues, in words.
 fn next_of(run: &Run) -> String {
     match run.phase() {
         Phase::Calling { call, .. } => format!("the model call {} is made", call.key),
@@ -464,7 +464,7 @@ fn next_of(run: &Run) -> String {
     }
 }
 
-/// What is checked, in words.
+/// What a check covers, in words.
 pub(crate) fn checked(what: &CheckWhat) -> &'static str {
     match what {
         CheckWhat::Document { .. } => "the document is checked",
@@ -473,8 +473,8 @@ pub(crate) fn checked(what: &CheckWhat) -> &'static str {
 }
 
 impl Turn {
-    /// The event with which the run in these entries began to end: the one after which it makes its final pass, or the
-    /// one that fixed its reason, where that is another reason than the final pass's.
+    /// The event with which the run in these entries began to end. That is the event after which it makes its final
+    /// pass, or the one that fixed its reason, if that reason differs from the final pass's.
     fn of(recorded: &Recorded) -> Option<Self> {
         let mut entries = recorded.entries.iter();
         let first = entries.next()?;
@@ -496,7 +496,7 @@ impl Turn {
         turn
     }
 
-    /// What follows under this spec.
+    /// What the core does after the event under this spec.
     fn under(&self, spec: &Arc<RunSpec>) -> Result<Follows, Rejected> {
         let run = match self {
             Self::Start(started) => {

@@ -1,4 +1,4 @@
-//! Files and folders that hold what a run has read: their owner's alone.
+//! Makes files and folders that only their owner can access, for data that runs have read.
 
 use std::fs::{self, OpenOptions};
 use std::io;

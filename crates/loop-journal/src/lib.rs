@@ -1,4 +1,65 @@
-//! Journals: the append-only list of a run's events and notes, durable before anything follows from them.
+//! Journals of agent runs: append-only lists of a run's events and notes, durable before anything follows from them.
+//!
+//! A [`Journal`] stores runs: in memory ([`MemoryJournal`]), in a SQLite file or a PostgreSQL database
+//! ([`StoredJournal`]), or in a store of your own. [`replay()`] turns the entries back into the state of the run.
+//!
+//! # What it is not
+//!
+//! It makes no decisions and drives no runs. It is not a log of texts for people: reports and traces are made from it. No
+//! entry is ever changed: a fork is a new run, and a pruned run is deleted as a whole.
+//!
+//! # A run
+//!
+//! ```
+//! use std::sync::Arc;
+//! use loop_core::run::{Provenance, StopMode};
+//! use loop_core::spec::ModelSpec;
+//! use loop_core::types::{Digest, Millis, RunId};
+//! use loop_core::{Event, EventKind, Facts, Run, RunSpec, WorkItem};
+//! use loop_journal::{Durability, Entry, Header, Journal, MemoryJournal, replay};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (id, none) = (RunId::new("r1"), Digest::of("none", b""));
+//! let spec = Arc::new(RunSpec::conversation("desk", ModelSpec::new("none", "none")));
+//! let item = WorkItem::message("M-1", "A greeting", "Hello");
+//! let provenance = Provenance::default();
+//! let facts = Facts { unix_ms: 0, nonce: "k3j9".into(), prompts: none, tools: none, history: None, provenance };
+//! let (mut run, event, notes) = Run::start(id.clone(), spec.clone(), item, facts);
+//!
+//! let journal = MemoryJournal::new();
+//! let header = Header { run: id.clone(), unix_ms: 0, item: "M-1".into(), title: "A greeting".into(), spec,
+//!                       manifest_hash: none, manifest: "[]".into(), origin: None, request_key: None };
+//! let mut writer = journal.create(&header, &Arc::new(Entry { seq: 0, event, notes })).await?;
+//!
+//! let event = Event { at: Millis(5), kind: EventKind::StopRequested { how: StopMode::Now } };
+//! let notes = run.apply(&event)?;
+//! let durability = Durability::of(&event.kind, &run);
+//! writer.append(&Arc::new(Entry { seq: 1, event, notes }), durability).await?;
+//!
+//! assert_eq!(replay(&id, &journal.read(&id).await?)?, run);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The modules
+//!
+//! The traits, the entries and the errors are at the root. [`StoredJournal`] has the methods of most modules.
+//!
+//! | module | what you find there |
+//! |---|---|
+//! | [`list`] | lists of runs: queries, summaries, changes, sizes, search terms |
+//! | [`versions`] | upgrades: which program may continue a run that another one began |
+//! | [`shared`] | budgets that runs share: of a day, of a month, of a batch |
+//! | [`outbox`] | messages of hooks, committed with the entry that caused them |
+//! | [`queue`] | a server's queue, requests to runs that another process drives, the lock of a batch |
+//! | [`transfer`] | export and import of runs, and salvage of damaged ones |
+//! | [`prune`] | which old runs may be deleted |
+//! | [`label`] | a person's judgement of a run |
+//! | [`evals`] | evals that are stored in a journal |
+//! | [`audit`] | the audit log of a server |
+//! | [`files`] | files and folders that only their owner can access |
+//! | [`mod@hmac`] | HMAC with SHA-256, for seals and signatures |
 
 mod audited;
 pub mod files;
@@ -30,12 +91,12 @@ pub use none::NoJournal;
 pub use replay::{ReplayError, replay};
 pub use stored::{StoredJournal, SyncPolicy};
 
-/// What was asked of a server, by whom, and what came of it.
+/// The audit log of a server: what was requested, by whom, and with which result.
 pub mod audit {
     pub use crate::audited::{AuditAction, AuditEntry, AuditFilter, AuditLine, AuditReport, AuditResult};
 }
 
-/// Lists of runs, their numbers, and what changes in them.
+/// Lists of runs: queries, summaries, changes, sizes.
 pub mod list {
     pub use crate::stored::{
         JournalChange, JournalChanges, JournalStats, ListChanges, ListPosition, RunQuery, RunSummary,
@@ -43,17 +104,17 @@ pub mod list {
     };
 }
 
-/// What a person says a run was worth.
+/// Labels: a person's judgement of a run.
 pub mod label {
     pub use crate::stored::{Label, RunLabel};
 }
 
-/// Evals that were kept in a journal.
+/// Evals that are stored in a journal.
 pub mod evals {
     pub use crate::stored::KeptEval;
 }
 
-/// Deleting old runs: which may go, and which are kept.
+/// Pruning: which old runs may be deleted, and which are kept.
 pub mod prune {
     pub use crate::retention::Retention;
     pub use crate::stored::Keeps;
@@ -67,30 +128,29 @@ pub mod queue {
     };
 }
 
-/// Runs out of a journal and into one, and what can be read of a damaged one.
+/// Export and import of runs, and salvage of damaged ones.
 pub mod transfer {
     pub use crate::stored::{EXPORT_VERSION, Exported, ImportedRuns, Lost, NotImported, Salvaged};
 }
 
-/// Which program continues a run that another one began.
+/// Upgrades: which program may continue a run that another one began.
 pub mod versions {
     pub use crate::replay::{
         begun_by_newer, check_version, not_newer, not_on_engine, own, replay_seeing, taken_over,
     };
 }
 
-/// Where runs are recorded.
+/// A store of runs. Each run is an append-only list of entries.
 #[async_trait]
 pub trait Journal: Send + Sync + fmt::Debug {
-    /// Opens a new run for writing, together with its first entry: either both are durable or neither is there. Spec and
-    /// manifest are stored once, by their hashes.
+    /// Creates a run together with its first entry: either both are durable or neither exists. Spec and manifest are
+    /// stored once, by their hashes.
     ///
     /// # Errors
     /// When a run of this id or of this request key exists, or the journal cannot be written.
     async fn create(&self, header: &Header, first: &Arc<Entry>) -> Result<Box<dyn RunWriter>, JournalError>;
 
-    /// The same, and these messages of hooks are committed with the first entry. A journal without an outbox keeps none of
-    /// them.
+    /// The same, and commits these messages of hooks with the first entry. A journal without an outbox drops them.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -103,19 +163,19 @@ pub trait Journal: Send + Sync + fmt::Debug {
         self.create(header, first).await
     }
 
-    /// Takes a run over for writing: everything that was written, and a writer that continues behind it.
+    /// Opens an existing run for writing: returns what is recorded of it, and a writer that continues after that.
     ///
     /// # Errors
-    /// When there is no such run, another process writes it, or the journal cannot vouch for what it holds of it.
+    /// When there is no such run, another process writes it, or the journal cannot verify what it has of it.
     async fn resume(&self, run: &RunId) -> Result<(Recorded, Box<dyn RunWriter>), JournalError>;
 
-    /// Everything that was written of a run.
+    /// Everything that is recorded of a run.
     ///
     /// # Errors
     /// When there is no such run, or what is stored cannot be read.
     async fn read(&self, run: &RunId) -> Result<Recorded, JournalError>;
 
-    /// The run that has this request key. `None`: none has. A journal that keeps no keys has none.
+    /// The run that has this request key. `None`: there is none, or the journal stores no keys.
     ///
     /// # Errors
     /// When the journal cannot be read.
@@ -123,7 +183,7 @@ pub trait Journal: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
-    /// A line for every run, newest first. A run that cannot be read is a line as well, which says so.
+    /// A line for every run, newest first. The line of a run that cannot be read says so in [`RunLine::trouble`].
     ///
     /// # Errors
     /// When the journal cannot be read at all.
@@ -145,8 +205,8 @@ pub trait Journal: Send + Sync + fmt::Debug {
         Ok(Vec::new())
     }
 
-    /// A message that nothing else delivers until the result is dropped. `None`: it is delivered, or another process
-    /// delivers it now.
+    /// Claims a message for delivery: no other process delivers it until the result is dropped. `None`: it is
+    /// delivered, or another process delivers it now.
     ///
     /// # Errors
     /// When the journal cannot be read, or the claim cannot be made.
@@ -154,7 +214,7 @@ pub trait Journal: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
-    /// Records what became of a delivery.
+    /// Records the result of a delivery.
     ///
     /// # Errors
     /// When the journal cannot be written. The message is then delivered again.
@@ -163,15 +223,16 @@ pub trait Journal: Send + Sync + fmt::Debug {
     }
 }
 
-/// Appends to one run. There is one writer a run at a time; dropping it lets another take over.
+/// Appends to one run. A run has at most one writer at a time. Dropping it lets another process take over.
 #[async_trait]
 pub trait RunWriter: Send + fmt::Debug {
-    /// Commits these messages of hooks together with the last of the entries that are appended next: if that one is not
-    /// durable, they are dropped. A journal without an outbox keeps none of them.
+    /// Commits these messages of hooks together with the last of the entries that are appended next. If that entry is
+    /// not durable, they are dropped. A journal without an outbox drops them.
     fn announce(&mut self, _messages: Vec<HookMessage>) {}
 
-    /// Takes a request that was made to this run in another process: the entries that are appended next carry it out, and it
-    /// is answered in the same commit. False: it is answered already, was withdrawn, or is among those entries.
+    /// Marks a request that was made to this run in another process as carried out by the entries that are appended
+    /// next. It is answered in the same commit. False: it is answered already, was withdrawn, or is among those
+    /// entries.
     ///
     /// # Errors
     /// When the journal cannot be written.
@@ -179,7 +240,7 @@ pub trait RunWriter: Send + fmt::Debug {
         Ok(false)
     }
 
-    /// Answers such a request: the run does not accept it.
+    /// Answers such a request with the refusal of the run.
     ///
     /// # Errors
     /// When the journal cannot be written.
@@ -187,14 +248,15 @@ pub trait RunWriter: Send + fmt::Debug {
         Ok(())
     }
 
-    /// Makes an entry durable, and all entries before it at least as much. Its number must follow the last one's.
+    /// Appends an entry and makes it durable, and all entries before it at least as durable. Its number must follow the
+    /// last one's.
     ///
     /// # Errors
-    /// When it is not durable: then nothing may follow from it.
+    /// When it is not durable. The caller must then do nothing that follows from it.
     async fn append(&mut self, entry: &Arc<Entry>, durability: Durability) -> Result<(), JournalError>;
 
-    /// Makes entries durable that follow each other, as if they were appended one after the other. The caller starts
-    /// nothing and tells of nothing until all of them are durable, so a journal may make them durable at once.
+    /// Appends entries as if one after another. The caller starts nothing and reports nothing until all of them are
+    /// durable, so a journal may commit them together.
     ///
     /// # Errors
     /// How many of them are durable, from the first on, and why the next one is not.
@@ -220,8 +282,9 @@ pub enum Durability {
 }
 
 impl Durability {
-    /// What the entry of an event asks for that was just applied to `run`: an effect that begins or ended, what a person
-    /// said, a wait for a person and the end survive a power failure.
+    /// The durability that the entry of an event needs, which was just applied to `run`. [`Synced`](Self::Synced) for
+    /// an effect that begins or ended, for answers and instructions of people, for a wait for a person, and for the
+    /// end.
     pub fn of(event: &EventKind, run: &Run) -> Self {
         let is_effect_or_person = match event {
             // While a reply is being received, only reads run.
@@ -246,7 +309,7 @@ fn changes(run: &Run, key: &CommandKey) -> bool {
     tool.is_none_or(|tool| !tool.effect.is_read())
 }
 
-/// What a run is opened with in a journal.
+/// The data with which a run is created in a journal.
 #[derive(Clone, Debug)]
 pub struct Header {
     /// The run's id.
@@ -294,7 +357,7 @@ pub struct Recorded {
     /// Why the run can be read and not resumed: the journal's seal is missing, or counts more entries. `None`: it is
     /// verified.
     pub unverified: Option<Arc<str>>,
-    /// Whether the run was imported: the journal vouches for what it is since then, and it is not resumed.
+    /// Whether the run was imported. The journal verifies it only from the import on, and it is not resumed.
     pub imported: bool,
     /// Milliseconds since the last entry, by the machine's clock since its start. `None`: the machine was restarted
     /// since, or the time is not known.
@@ -302,8 +365,8 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// The instant by the run's clock. Setting the wall clock back does not take the run's time back: it counts at
-    /// least what the last entry says, and what has passed since then by the clock that cannot be set.
+    /// The present instant by the run's clock. Setting the wall clock back does not turn it back: it is at least the
+    /// instant of the last entry plus the time since then by the machine's monotonic clock.
     pub fn now(&self) -> Millis {
         let Some(last) = self.entries.last().map(|entry| entry.event.at) else { return Millis(0) };
         // A fork counts from the start of its parent.
@@ -392,7 +455,7 @@ pub enum JournalError {
         /// The id of that process.
         pid: u32,
     },
-    /// Another process works this batch off.
+    /// Another process runs this batch.
     #[error("another process works this batch off (pid {pid}); wait for it, or stop it")]
     BatchBusy {
         /// The id of that process.
@@ -422,7 +485,7 @@ pub enum JournalError {
         /// When, in milliseconds since 1970 (UTC).
         unix_ms: u64,
     },
-    /// A run of an export is not taken in.
+    /// A run of an export cannot be imported.
     #[error("run {run}: {message}")]
     NotTakenIn {
         /// The run.
@@ -480,7 +543,7 @@ pub enum JournalError {
         /// What is wrong.
         message: String,
     },
-    /// An entry is whole, and another version of the program wrote what this one does not know.
+    /// An entry is intact, and has something of another version of the program that this one does not know.
     #[error(
         "run {run}, entry {seq}: it is whole, and this version of loopgate does not know it ({message}); use the version that wrote it"
     )]
@@ -500,7 +563,7 @@ pub enum JournalError {
         /// What is missing or does not match, and what to do.
         message: String,
     },
-    /// An entry is larger than the journal takes.
+    /// An entry is larger than the journal accepts.
     #[error(
         "run {run}, entry {seq}: {bytes} bytes are more than the journal takes ({limit}); give a smaller work item, or let the tool return less"
     )]
@@ -514,12 +577,12 @@ pub enum JournalError {
         /// The limit of the journal, in bytes.
         limit: u64,
     },
-    /// What a run would begin with cannot be stored so that it is read back as it is.
+    /// A value with which the run would begin would not be read back from the journal unchanged.
     #[error("run {run} did not begin: its {what} would not be read back from the journal as it is{message}")]
     NotReadBack {
         /// The run.
         run: RunId,
-        /// What of it.
+        /// Which value.
         what: &'static str,
         /// Why not, behind a colon. Empty: it would be read as another one.
         message: String,

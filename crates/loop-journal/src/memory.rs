@@ -1,4 +1,4 @@
-//! A journal in memory: for programs that keep nothing, and for tests.
+//! A journal in memory: for programs that need no durable record, and for tests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use loop_core::types::RunId;
 
 use crate::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
 
-/// Runs that are kept in memory as long as the value exists. Clones share them.
+/// A journal in memory. Its runs exist as long as the value and its clones, which share them.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryJournal {
     // Ordered by nothing: a tree would compare names that lie anywhere in memory, for each run that begins.

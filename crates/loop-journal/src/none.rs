@@ -1,4 +1,4 @@
-//! No journal: for programs that need none, and want nothing kept.
+//! No journal: for programs that need none.
 
 use std::sync::Arc;
 

@@ -54,7 +54,7 @@ pub struct QueuedMessage {
     pub message: HookMessage,
     /// How often its delivery has failed.
     pub failures: u32,
-    /// When it is delivered next, in milliseconds since 1970 (UTC). `None`: not by itself any more.
+    /// When it is delivered next, in milliseconds since 1970 (UTC). `None`: never automatically.
     pub next_unix_ms: Option<u64>,
     /// Why the last delivery failed. `None`: none has.
     pub error: Option<Arc<str>>,
@@ -76,7 +76,7 @@ impl fmt::Debug for ClaimedMessage {
     }
 }
 
-/// What became of a delivery.
+/// The result of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delivered {
     /// It arrived, and leaves the outbox.
@@ -85,7 +85,7 @@ pub enum Delivered {
     No {
         /// Why not.
         error: Arc<str>,
-        /// When it is delivered next, in milliseconds since 1970 (UTC). `None`: not by itself any more.
+        /// When it is delivered next, in milliseconds since 1970 (UTC). `None`: never automatically.
         next_unix_ms: Option<u64>,
     },
 }

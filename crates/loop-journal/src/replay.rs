@@ -12,7 +12,7 @@ use loop_core::{Event, EventKind, Note, Rejected, Run};
 
 use crate::{Entry, Recorded};
 
-/// Why what is recorded of a run leads to no state that this program may continue.
+/// Why this program cannot continue a recorded run.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
@@ -38,7 +38,7 @@ pub enum ReplayError {
         /// The sequence number of the entry that is there.
         found: u64,
     },
-    /// What was decided then is not what is decided now.
+    /// This program decides otherwise than the entry records.
     #[error(
         "entry {seq} of run {run} was decided otherwise by the program that wrote it, {by}; this is {own}; use that version of loopgate"
     )]
@@ -76,13 +76,13 @@ pub enum ReplayError {
     },
 }
 
-/// This program.
+/// This program: its name, its version, and the revision of its decisions.
 pub fn own() -> Program {
     Program { name: NAME.into(), decisions: DECISIONS }
 }
 
-/// The state that a recorded run leads to, if `own` may continue it, and what its first entry names as the new driver.
-/// `None`: `own` drove it last.
+/// The state of a recorded run after its last entry, if `own` may continue it, and the new driver that the next entry
+/// has to name. `None`: `own` drove it last.
 pub fn taken_over(
     run: &RunId,
     recorded: &Recorded,
@@ -134,15 +134,15 @@ pub fn check_version(run: &RunId, recorded: &Recorded) -> Result<(), ReplayError
     not_newer(run, recorded, &own()).map(drop)
 }
 
-/// The state that a recorded run leads to.
+/// Replays a recorded run: its state after the last entry.
 ///
 /// # Errors
-/// When an entry does not follow from the ones before it, or something else is decided now than was then.
+/// When an entry does not follow from the ones before it, or this program decides otherwise than an entry records.
 pub fn replay(run: &RunId, recorded: &Recorded) -> Result<Run, ReplayError> {
     replay_seeing(run, recorded, |_, _| {})
 }
 
-/// As [`replay`], showing the state after each entry with the entry's sequence number.
+/// As [`replay`]. Calls `see` with the sequence number of each entry and the state after it.
 pub fn replay_seeing(
     run: &RunId,
     recorded: &Recorded,

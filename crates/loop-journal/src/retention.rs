@@ -19,8 +19,8 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Looks at these runs of a journal, of which `all` are all. A run that began or ended after `before`, in milliseconds
-    /// since 1970 (UTC), is left out.
+    /// Sorts `lines`, some runs of a journal, by whether they may be pruned. `all` are all runs of that journal. A run
+    /// that began or ended after `before`, in milliseconds since 1970 (UTC), is left out.
     ///
     /// # Errors
     /// If the journal cannot be read at all.

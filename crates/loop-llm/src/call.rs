@@ -28,31 +28,32 @@ pub(crate) fn written_arguments(arguments: &Arguments) -> &str {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyEnd {
-    /// It was done.
+    /// The model ended its turn.
     EndTurn,
-    /// It wants tools run.
+    /// The model calls tools.
     ToolUse,
-    /// It was cut at the output limit.
+    /// The reply was cut at the output limit.
     MaxTokens,
-    /// It was cut where the model's window ends.
+    /// The reply was cut at the end of the model's context window.
     ContextWindow,
-    /// Our own cap cut it: it had gone on far beyond the output limit. See [`OutputCap`](crate::cap::OutputCap).
+    /// This client cut the reply, because it went far beyond the output limit: see
+    /// [`OutputCap`](crate::cap::OutputCap).
     Capped,
-    /// It came to one of the texts at which it was to end.
+    /// The reply reached a stop sequence of the request.
     StopSequence,
-    /// The model refused.
+    /// The model refused the work.
     Refusal,
-    /// A filter stopped it.
+    /// A content filter of the provider stopped the reply.
     ContentFilter,
-    /// The provider paused in the middle of its own tools: the same turns with this one go on with it.
+    /// The provider paused while it ran its own tools. To continue, send the same turns with this one appended.
     PauseTurn,
-    /// The provider has made the history shorter.
+    /// The provider compacted the earlier turns.
     Compaction,
-    /// It says that it calls tools, and names none that can be read.
+    /// The reply announces tool calls, and none of them can be parsed.
     MalformedToolCall,
-    /// It ended by itself without saying anything: never a success.
+    /// The reply ended normally with neither text nor calls. It never counts as a success.
     Empty,
-    /// For a reason that is not known here.
+    /// The provider gives a reason that this crate does not know.
     Other,
 }
 
@@ -87,12 +88,12 @@ impl From<FinishReason> for ReplyEnd {
     }
 }
 
-/// Which side of a call a filter stopped.
+/// Which part of a call a content filter stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Filtered {
-    /// What was sent.
+    /// The request.
     Input,
-    /// What was being replied.
+    /// The reply.
     Output,
 }

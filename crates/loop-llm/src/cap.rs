@@ -21,8 +21,8 @@ pub struct OutputCap {
     pub tokens: u64,
     /// Bytes of the output: eight for each of these tokens.
     pub bytes: usize,
-    /// Whether no limit of cost may be passed: of a reply that was cut, no more counts than a token for each of these
-    /// bytes, whatever it reports.
+    /// Whether a cost limit must never be exceeded. A reply that was cut then counts at most one token for each of
+    /// these bytes, whatever usage it reports.
     pub strict: bool,
 }
 
@@ -54,7 +54,7 @@ impl OutputCap {
         Self { tokens: cap.tokens.min(reserved), bytes, strict: true }
     }
 
-    /// Whether usage that a cut reply reports is what it is charged by.
+    /// Whether a cut reply is charged by the usage that it reports.
     pub fn counts(self, usage: Usage) -> bool {
         !self.strict || usage.total_output() <= self.bytes as u64
     }

@@ -19,10 +19,10 @@ pub struct LlmError {
     pub retry: RetryAdvice,
     /// One line for people, with secrets masked.
     pub message: Arc<str>,
-    /// The partial reply.
+    /// What was received of the reply. `None`: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Box<Partial>>,
-    /// Further details from the provider.
+    /// Further details from the provider. `None`: there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Box<ErrorDetail>>,
 }
@@ -179,9 +179,9 @@ pub enum ErrorPhase {
     Encode,
     /// No connection was made.
     Connect,
-    /// The status said no.
+    /// The response has an error status.
     Headers,
-    /// The body broke off, or said no.
+    /// The body broke off, or contains an error.
     Stream,
 }
 
@@ -209,15 +209,15 @@ pub enum RequestChange {
     RebuildState,
     /// Use the provider's other API.
     OtherApi,
-    /// Tell the model what was wrong with its reply.
+    /// Add a message that tells the model what is wrong with its reply.
     Feedback,
     /// Leave the choice of tools to the model.
     LeaveToolChoice,
     /// Do not limit calls to one at a time.
     LeaveOneCall,
-    /// Send instructions behind the first message as the user's, each after a turn of the model.
+    /// Send late instructions as user messages, each after a turn of the model.
     InstructAsUser,
-    /// Leave out what no answered request had: the server names nothing of what it refuses.
+    /// Leave out every part that no answered request had, because the server does not name the part that it refuses.
     LeaveNew,
 }
 

@@ -40,7 +40,7 @@ pub fn http_client() -> Result<reqwest::Client, LlmError> {
 /// such a server never leave the machine.
 ///
 /// # Errors
-/// Like [`http_client`], and if the environment names a proxy for the URL that is none.
+/// Like [`http_client`], and if the environment names a proxy for the URL that cannot be used.
 pub fn http_client_for(url: &Url) -> Result<reqwest::Client, LlmError> {
     static DIRECT: OnceLock<Result<reqwest::Client, LlmError>> = OnceLock::new();
     if is_loopback(url) {
@@ -52,8 +52,8 @@ pub fn http_client_for(url: &Url) -> Result<reqwest::Client, LlmError> {
     http_client()
 }
 
-/// A client for a URL like [`http_client_for`], with connections of its own: for a program that drives it elsewhere than its
-/// other calls.
+/// A client for a URL like [`http_client_for`], with connections of its own, for calls on another runtime than the
+/// other calls of the program.
 ///
 /// # Errors
 /// Like [`http_client`].

@@ -1,21 +1,16 @@
-//! Chat models behind one streaming trait.
+//! Chat models behind one streaming trait: neutral requests, streamed replies, errors that say whether a retry may help.
 //!
-//! **What it is.** A neutral request, the events of a streamed reply, the reply, and errors that say whether the same
-//! call may succeed later, with the trait [`ChatModel`]. **What it does not do.** It decides nothing about a loop: no
-//! retries of calls that may be billed, no limits, no prompts. **The nouns.** [`ModelRequest`], [`ModelEvent`],
-//! [`ModelReply`], [`LlmError`].
+//! A [`ChatModel`] takes a [`ModelRequest`] and gives a stream of [`ModelEvent`]s, which ends with a [`ModelReply`] or an
+//! [`LlmError`]. [`HttpModel`] speaks four wire protocols: OpenAI Chat Completions, OpenAI Responses, Anthropic Messages
+//! and Gemini.
 //!
-//! [`Scripted`] needs no network: it replies from a list, for tests and demonstrations.
+//! # What it is not
 //!
-//! [`HttpModel`] calls a provider over HTTP. Its [`Profile`], a row of data, selects one of four wire protocols and its
-//! details. The codecs of the protocols, in [`codec`], do no I/O: they encode requests to bytes and decode bytes to
-//! events. All calls of a process share one client ([`http::http_client`]), which follows no redirects, asks for no compression
-//! and uses the proxies of the environment.
+//! It is not an agent loop: it runs no tools, has no limits, writes no prompts. A model by itself does not retry. A
+//! wrapper does, and only for calls that failed before a reply began and cost nothing. Credentials are never shown,
+//! logged or included in messages.
 //!
-//! Wrappers can be combined around any model: [`wrap::Retrying`] retries calls that failed before the first byte of a reply and
-//! cost nothing, [`wrap::CircuitBreaker`] stops calling a provider that keeps failing, and [`wrap::RateLimited`] enforces rate
-//! limits. [`wrap::RecordedModel`] replays what [`wrap::RecordingModel`] wrote to a file. Credentials are
-//! never shown, logged or included in messages.
+//! # A call
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -26,6 +21,24 @@
 //! assert_eq!(&*reply.text, "Hello.");
 //! # });
 //! ```
+//!
+//! [`Scripted`] needs no network. [`HttpModel`] shows the same for a provider.
+//!
+//! # The modules
+//!
+//! | module | what you find there |
+//! |---|---|
+//! | [`model`] | the trait [`ChatModel`], the events of a stream, the reply |
+//! | [`request`] | a request: turns, tool results, pictures, what the call belongs to |
+//! | [`options`] | options of a request: tools, output format, reasoning effort, caching |
+//! | [`error`] | [`LlmError`]: the kind, the phase, and whether a retry may succeed |
+//! | [`profile`] | the known endpoints, and how their APIs differ, as rows of data |
+//! | [`http`] | the HTTP client that all calls of a process share, timeouts, checks of URLs |
+//! | [`wrap`] | wrappers around any model: retries, circuit breaker, rate limits, recording and replay |
+//! | [`prices`] | the prices of known models, by date and class of service |
+//! | [`scripted`] | a model that replies from a list, for tests and demonstrations |
+//! | [`report`] | the result of a call as one JSON object, and the JSON Schemas |
+//! | [`codec`] | the wire protocols without I/O: encodes requests to bytes, decodes bytes to events |
 
 mod anthropic;
 mod call;

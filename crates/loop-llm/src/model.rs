@@ -46,8 +46,8 @@ pub trait ChatModel: Send + Sync + fmt::Debug {
         false
     }
 
-    /// A run is resumed, and these calls of it were answered before, in order. A model that replies from a list continues
-    /// behind those replies. A wrapper tells the inner model.
+    /// Called when a run is resumed, with the calls that were answered before, in order. A model that replies from a
+    /// list continues after those replies. A wrapper passes the call on to the inner model.
     fn resumes(&self, _run: &str, _answered: &[RequestPurpose]) {}
 }
 
@@ -97,7 +97,7 @@ pub enum ModelEvent {
         /// The number of the call.
         nth: u32,
     },
-    /// Tokens so far. Replaces the event before.
+    /// Tokens so far. Replaces the event of this kind before.
     Usage(Usage),
     /// The connection is alive, without new content.
     KeepAlive,
@@ -110,7 +110,7 @@ pub enum ModelEvent {
 pub struct ModelReply {
     /// The visible text, without a refusal.
     pub text: Arc<str>,
-    /// The stop reason in the loop's terms.
+    /// Why the model ended its reply, in the loop's terms.
     pub finish: FinishReason,
     /// Tokens; `None` if the provider does not report them.
     pub usage: Option<Usage>,
@@ -147,7 +147,7 @@ pub struct ModelReply {
     /// Details of the stop reason: the category of a refusal or a filter, the stop sequence, the error in a tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_detail: Option<Arc<str>>,
-    /// Whether a content filter stopped the input or the output.
+    /// Which part of the call a content filter stopped. `None`: none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filtered: Option<Filtered>,
     /// The provider's own stop reason.

@@ -14,15 +14,15 @@ pub use crate::defaults::Defaults;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolDefinition {
-    /// Its name; one that the provider does not allow travels under an alias.
+    /// The name that the model calls. One that the provider does not accept is sent under an alias.
     pub name: Arc<str>,
-    /// What it does.
+    /// What the tool does. The model reads it.
     #[serde(default)]
     pub description: Arc<str>,
-    /// The JSON Schema of its arguments: an object. Without one it takes none.
+    /// The JSON Schema of the arguments, an object. Default: no arguments.
     #[serde(default = "nothing")]
     pub parameters: Value,
-    /// Whether the provider must hold the model to the schema.
+    /// Whether the provider must enforce the schema.
     #[serde(default)]
     pub strict: Strictness,
 }
@@ -44,18 +44,18 @@ fn nothing() -> Value {
     serde_json::json!({"type": "object", "properties": {}})
 }
 
-/// Whether a provider holds a model to a schema.
+/// Whether a provider enforces a JSON Schema on the model's output.
 ///
 /// As JSON it is a word; `false` is read as `off`, and `true` as `require`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strictness {
-    /// No.
+    /// It is not enforced.
     #[default]
     Off,
-    /// Where the schema allows it.
+    /// It is enforced if the provider supports the schema.
     Prefer,
-    /// Yes; a schema that does not allow it is an error.
+    /// It is enforced. A schema that the provider does not support is an error.
     Require,
 }
 
@@ -114,18 +114,19 @@ impl schemars::JsonSchema for Strictness {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
-    /// As the model likes.
+    /// The model decides.
     #[default]
     Auto,
-    /// None.
+    /// No tool may be called.
     None,
-    /// At least one.
+    /// The model must call at least one tool.
     Required,
-    /// At least one where the provider can see to that; otherwise as the model likes, without a word about it.
+    /// The model must call at least one tool, if the provider can enforce that. Otherwise the model decides, without a
+    /// warning.
     Prefer,
-    /// This one.
+    /// The model must call this tool.
     Named(Arc<str>),
-    /// Any of these; the list of tools that is sent stays whole where the provider allows that.
+    /// Only these tools may be called. The full list of tools is still sent if the provider allows that.
     AnyOf(Vec<Arc<str>>),
 }
 
@@ -136,18 +137,18 @@ pub enum OutputFormat {
     /// Any text.
     #[default]
     Text,
-    /// A JSON object of any shape.
+    /// Any JSON object.
     JsonObject,
-    /// JSON of this shape.
+    /// JSON that matches this schema.
     JsonSchema {
-        /// The shape's name: letters, digits, `_` and `-`.
+        /// The name of the schema: letters, digits, `_` and `-`.
         name: Arc<str>,
-        /// What it is for, which the model reads.
+        /// What the JSON is for. The model reads it.
         #[serde(default, skip_serializing_if = "str::is_empty")]
         description: Arc<str>,
-        /// Its JSON Schema.
+        /// The JSON Schema.
         schema: Value,
-        /// Whether the provider must hold the model to it.
+        /// Whether the provider must enforce it.
         #[serde(default)]
         strict: Strictness,
     },
@@ -199,22 +200,22 @@ impl Effort {
     }
 }
 
-/// What a provider may keep in its cache of the beginning of a request.
+/// Prompt caching: what a provider may cache of the beginning of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Caching {
-    /// Nothing that we would have to ask for.
+    /// Whether the request asks for no caching. A provider may still cache by itself.
     pub off: bool,
-    /// Calls with the same beginning have the same key, for example the run's id: some providers route by it. Where the
-    /// provider is not known to take one it is left out, with a warning.
+    /// The key that calls with the same beginning share, for example the run's id. Some providers route by it. If the
+    /// provider is not known to accept one, it is left out with a warning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Arc<str>>,
-    /// Whether the key is left out without a warning where the provider is not known to take one: the caller sets it on every
-    /// request, to whatever provider that goes.
+    /// Whether the key is left out without a warning if the provider is not known to accept one. For callers that set
+    /// it on every request, whatever the provider.
     #[serde(skip)]
     #[schemars(skip)]
     pub is_hint: bool,
-    /// It is to be kept for long (an hour or more), which costs more to write.
+    /// Whether the cache is requested for an hour or more, which costs more to write.
     pub long: bool,
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::codec::Api;
 use crate::options::Effort;
 
-/// What an endpoint is like: where it is, which key it takes, what it expects and offers.
+/// An endpoint as data: its address, its key, and where its API differs from others.
 ///
 /// Fields that a protocol does not have are ignored with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -17,88 +17,89 @@ use crate::options::Effort;
 pub struct Profile {
     /// Its name, for example `groq`.
     pub name: Arc<str>,
-    /// The protocol that it speaks.
+    /// The wire protocol.
     pub api: Api,
-    /// Where it is, up to and with the version, for example `https://gateway.example/v1`. Default: each user has their own.
+    /// The base URL, version included, for example `https://gateway.example/v1`. Default: each user has their own.
     pub base_url: Option<Arc<str>>,
     /// The environment variable that holds the key; in a domain file `""` for no key.
     pub api_key_env: Option<Arc<str>>,
     /// How the key is sent.
     pub auth: Auth,
-    /// Whether its models are those of the protocol's inventor under their own names, so that what is known of these holds.
+    /// Whether its models are those of the protocol's owner, under the owner's names, so that the tables of their
+    /// abilities apply.
     pub known_models: bool,
-    /// What the limit of output tokens is called.
+    /// The member of a request that has the limit of output tokens.
     pub max_tokens_field: MaxTokensField,
-    /// The role in which the rules are sent.
+    /// The role of the system prompt.
     pub system_role: SystemRole,
     /// The role of instructions behind the first message, such as that the next reply is the last.
     pub late_instructions: LateInstructions,
-    /// What is in place of the text of a turn of calls alone.
+    /// The content of an assistant turn that has calls and no text.
     pub null_content: NullContent,
-    /// Whether usage has to be asked for in a stream.
+    /// Whether a stream reports usage only if the request asks for it.
     pub ask_usage: bool,
-    /// Whether reasoning goes back with the turns that it belongs to.
+    /// Whether reasoning is sent back with the turns that it belongs to.
     pub reasoning_back: ReasoningBack,
-    /// Members of a reply's message, or of its calls, that the server is known to take back, besides text, calls, refusal and
-    /// reasoning, for example `["extra_content"]`. All others stay out of the history: some servers answer a member that they do
-    /// not know with an error.
+    /// Members of a reply's message, or of its calls, that the server is known to accept back, in addition to text,
+    /// calls, refusal and reasoning, for example `["extra_content"]`. All others are left out of later requests,
+    /// because some servers refuse members that they do not know.
     pub members_back: Arc<[Arc<str>]>,
-    /// Whether a refusal goes back as `refusal`; otherwise it goes back as text.
+    /// Whether a refusal is sent back as `refusal`. Otherwise it is sent back as text.
     pub refusal_back: bool,
     /// Whether the text may hold reasoning between `<think>` and `</think>`.
     pub think_tags: bool,
-    /// Which ids of calls are taken.
+    /// Which ids of calls the server accepts.
     pub tool_ids: ToolIds,
     /// The word that says that some tool must be called; in a domain file `""` where there is none.
     pub required_choice: Option<Arc<str>>,
-    /// Whether one tool can be named that must be called.
+    /// Whether a request can name one tool that must be called.
     pub named_choice: bool,
     /// Whether calls can be restricted to some of the tools.
     pub allowed_tools: bool,
-    /// Whether tools can be bound to their schema.
+    /// Whether the server can enforce the schemas of tools.
     pub strict_tools: bool,
-    /// Whether the text can be bound to a schema.
+    /// Whether the server can enforce a schema on the text.
     pub json_schema: bool,
-    /// Whether calls can be kept to one at a time.
+    /// Whether a request can limit calls to one at a time.
     pub parallel_switch: bool,
-    /// Whether an effort is taken.
+    /// Whether the server accepts a reasoning effort.
     pub effort: bool,
-    /// Which efforts its models take, where that is known: the first row that fits a model holds, and a model without a
-    /// row takes none. Without any row each effort is taken, as far as the model is known to take it. A domain file gives
-    /// one list for all models, for example `["none", "high"]`; the nearest is sent.
+    /// Which efforts its models accept, if that is known: the first row that matches a model applies, and a model
+    /// without a row accepts none. Without any row each effort is sent that the model is known to accept. A domain file
+    /// gives one list for all models, for example `["none", "high"]`; the nearest is sent.
     #[schemars(with = "Vec<Effort>")]
     pub efforts: Arc<[EffortRow]>,
-    /// Whether `thinking: {"type": "disabled"}` says that a model is not to reason, in place of an effort.
+    /// Whether `thinking: {"type": "disabled"}` switches reasoning off, in place of an effort.
     pub thinking_switch: bool,
-    /// Whether a request can set how many tokens to draw from.
+    /// Whether a request can set how many tokens to sample from (`top_k`).
     pub top_k: bool,
-    /// What a seed is called; in a domain file `""` where there is none.
+    /// The member of a request with the seed; in a domain file `""` if there is none.
     pub seed_field: Option<Arc<str>>,
-    /// The most texts at which a reply ends.
+    /// The maximum number of stop sequences.
     pub stop_max: usize,
-    /// Whether a key may say which calls begin alike.
+    /// Whether the server accepts a cache key, which calls with the same beginning share.
     pub cache_key: bool,
-    /// Where the beginnings are marked that the cache keeps.
+    /// Where a request marks the beginnings that the server should cache.
     pub cache_marks: CacheMarks,
-    /// Whether reasoning is counted beside the completion, and not within it.
+    /// Whether reasoning tokens are reported in addition to those of the completion, and not as a part of them.
     pub reasoning_beside_completion: bool,
-    /// Whether each piece of a call's arguments has all of them so far.
+    /// Whether each chunk of a call's arguments repeats all of them so far.
     pub whole_arguments_each_chunk: bool,
-    /// Whether a user's turn may not come right after tools' results.
+    /// Whether the server refuses a user's turn directly after tool results.
     pub no_user_after_tool: bool,
-    /// Whether what does not fit into the model is cut off without a word.
+    /// Whether the server silently cuts off what exceeds the context window.
     pub cuts_silently: bool,
-    /// Whether its models take the pictures of tools' results. Otherwise a line says that they are left out.
+    /// Whether its models accept pictures in tool results. Otherwise a line says that they are left out.
     pub result_pictures: bool,
 }
 
-/// Which efforts some models take.
+/// Which efforts some models accept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EffortRow {
     /// How their names begin, without a part before a slash. Empty: all models.
     pub models: Arc<str>,
-    /// What they take.
+    /// The efforts that they accept.
     pub efforts: Arc<[Effort]>,
 }
 
@@ -126,17 +127,17 @@ words! {
 }
 
 words! {
-    /// What the limit of output tokens is called.
+    /// The member of a request that has the limit of output tokens.
     MaxTokensField {
-        /// So.
+        /// `max_completion_tokens`.
         MaxCompletionTokens,
-        /// So.
+        /// `max_tokens`.
         MaxTokens,
     }
 }
 
 words! {
-    /// Whose word the rules are.
+    /// The role of the system prompt.
     SystemRole {
         /// Role `developer`.
         Developer,
@@ -159,7 +160,7 @@ words! {
 }
 
 words! {
-    /// The text of a turn that has none.
+    /// The content of an assistant turn that has calls and no text.
     NullContent {
         /// `null`.
         Null,
@@ -171,19 +172,19 @@ words! {
 }
 
 words! {
-    /// Whether reasoning goes back.
+    /// Whether reasoning is sent back.
     ReasoningBack {
-        /// No.
+        /// With no turn.
         Never,
         /// With turns that call tools, as `reasoning_content`.
         WithToolCalls,
-        /// Always, as it came.
+        /// With every turn, unchanged.
         Always,
     }
 }
 
 words! {
-    /// Which ids of calls are taken.
+    /// Which ids of calls the server accepts.
     ToolIds {
         /// Any.
         Any,
@@ -193,13 +194,13 @@ words! {
 }
 
 words! {
-    /// Where the beginnings are marked that the cache keeps.
+    /// Where a request marks the beginnings that the server should cache.
     CacheMarks {
-        /// Nowhere: it finds them by itself, or has none.
+        /// Nowhere: the server caches by itself, or not at all.
         None,
-        /// Once for the whole request, which marks its last block.
+        /// Once for the whole request. The server then marks the last block.
         Automatic,
-        /// At blocks.
+        /// At content blocks.
         Blocks,
     }
 }

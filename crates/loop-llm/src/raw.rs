@@ -6,8 +6,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A turn as its provider wrote it, with who that was: it goes back unchanged to the same interface, profile and
-/// model, and to no other.
+/// A turn in its provider's own form, with its origin. It is sent back unchanged to the same API, profile and model,
+/// and to no other.
 ///
 /// It is one text: a line with the origin, `api/profile/model`, and below it the JSON as a request has it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,4 +1,4 @@
-//! Whether a server can be reached, and what is said where it cannot.
+//! Whether a server can be reached, and the message if it cannot.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -75,7 +75,7 @@ impl Interrupted {
 /// Tries to connect to the server of a URL within `limit`, sends nothing, and returns the URL as it is shown.
 ///
 /// # Errors
-/// One line: the URL with credentials masked, why it takes no connection, and what to look at.
+/// One line: the URL with credentials masked, why the connection failed, and what to check.
 pub async fn reach(url: &str, limit: Duration) -> Result<String, String> {
     let url = base_url_of(url)?;
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);

@@ -11,70 +11,70 @@ use crate::error::{ErrorPhase, LlmError, RequestChange, RetryAdvice};
 use crate::model::ModelReply;
 use crate::request::Message;
 
-/// A reply, or what had come of one and why there is no more.
+/// The result of a call: the reply, or the error with what was received before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ModelReport {
-    /// The visible text; of a call that failed, what had come of it.
+    /// The visible text. For a failed call, what was received of it.
     pub text: Arc<str>,
-    /// What it reasoned, as far as the provider shows it; of a call that failed, what had come of it.
+    /// The reasoning, as far as the provider shows it. For a failed call, what was received of it.
     pub reasoning: Arc<str>,
-    /// The words of a refusal; empty where there is none.
+    /// The text of a refusal. Empty if there is none.
     pub refusal: Arc<str>,
-    /// The tools that it wants run, in order; complete ones alone.
+    /// The complete tool calls, in order.
     pub tool_calls: Vec<ToolCall>,
-    /// How many tools more it wants run: what comes after the first 128 is counted and not read.
+    /// The number of further tool calls: those after the first 128 are counted and not read.
     pub unread_calls: u32,
-    /// Why it ended; `null` for a call that failed.
+    /// Why the reply ended. `null` for a failed call.
     pub stop: Option<ReplyEnd>,
-    /// More on why: the category of a refusal or a filter, the text at which it ended, what is wrong with a call.
+    /// Details of `stop`: the category of a refusal or a filter, the stop sequence, the error in a tool call.
     pub stop_detail: Option<Arc<str>>,
-    /// Where a filter stopped it: which side of the call.
+    /// Which part of the call a content filter stopped. `null` if none did.
     pub filtered: Option<Filtered>,
-    /// The provider's own word for why it ended.
+    /// The provider's own stop reason.
     pub raw_stop: Option<Arc<str>>,
-    /// Tokens in disjoint buckets; `null` where the provider does not say.
+    /// Tokens; each counts in one field. `null` if the provider does not report them.
     pub usage: Option<Usage>,
-    /// What the call cost, in millionths of a millionth of a dollar, where the provider or a known price says; `null`, and
-    /// never 0, for what is not known.
+    /// The cost of the call in pico-dollars (10⁻¹² USD), as the provider reports it or by a known price. `null`, never
+    /// 0, if it is not known.
     pub cost_pico_usd: Option<u64>,
-    /// The model that really served.
+    /// The model that actually served the call.
     pub served_model: Option<Arc<str>>,
-    /// The class of service that really served.
+    /// The service tier that actually served the call.
     pub served_tier: Option<Arc<str>>,
     /// The provider's id of the reply.
     pub reply: Option<Arc<str>>,
-    /// The provider's id of the exchange, for its support.
+    /// The provider's request id, for its support.
     pub request: Option<Arc<str>>,
-    /// The reply as it goes back among the `messages` of the next request; `null` for a call that failed.
+    /// The reply as a turn for the `messages` of the next request. `null` for a failed call.
     pub turn: Option<Message>,
-    /// What was left out of the request or changed in it, and what was not as it should be in the reply.
+    /// What was left out of the request or changed in it, and what was irregular in the reply.
     pub warnings: Vec<Arc<str>>,
-    /// What failed; `null` for a reply.
+    /// The error. `null` for a reply.
     pub error: Option<ReportedError>,
 }
 
-/// A failure, for who looks from outside.
+/// The error of a failed call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReportedError {
-    /// What failed.
+    /// The kind of error.
     pub kind: FailureKind,
-    /// Whether it may succeed when it is tried again: later as it is, or at once with the `change` that is named.
+    /// Whether a retry may succeed: later with the same request, or at once with the named `change`.
     pub retryable: bool,
     /// One line, secrets masked.
     pub message: Arc<str>,
     /// How far the call had come.
     pub phase: ErrorPhase,
-    /// Milliseconds that the provider asks to wait.
+    /// The delay before a retry that the provider requests, in milliseconds.
     pub retry_after_ms: Option<u64>,
-    /// How the request has to change before it is tried again.
+    /// The change that the request needs before a retry.
     pub change: Option<RequestChange>,
-    /// The status of the response.
+    /// The HTTP status of the response.
     pub status: Option<u16>,
-    /// Of a request that does not fit: how many tokens it has.
+    /// The tokens of a request that exceeds the context window.
     pub used_tokens: Option<u64>,
-    /// Of a request that does not fit: how many tokens there may be.
+    /// The context window that the request exceeds, in tokens.
     pub max_tokens: Option<u64>,
-    /// Of a request that was filtered: why, in the provider's word.
+    /// The provider's name of the content filter that refused the request.
     pub category: Option<Arc<str>>,
 }
 

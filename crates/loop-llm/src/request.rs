@@ -16,73 +16,73 @@ use crate::scripted::RequestPurpose;
 pub use crate::progress::{CallProgress, ProgressListener};
 pub use crate::raw::Raw;
 
-/// One call to a model, in no provider's terms.
+/// One call to a model, in terms that are independent of the provider.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelRequest {
     /// The model's id as the provider knows it.
     #[serde(default)]
     pub model: Arc<str>,
-    /// Rules; stable for a whole run.
+    /// The system prompt, the same for all calls of a run.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub system: Arc<str>,
-    /// The turns so far; append-only within a run, the last from the user or from tools.
+    /// The turns so far, append-only within a run. The last is the user's, or has the results of tools.
     pub messages: Vec<Message>,
-    /// The most output tokens that may be written, reasoning included; the model's own limit where it is not given.
+    /// Maximum output tokens, reasoning included. `None`: the model's own limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u64>,
-    /// The tools that it may call: the same for all calls of a run, so that prefixes stay the same.
+    /// The tools that the model may call, the same for all calls of a run, so that prefixes stay the same.
     #[serde(default = "no_tools", skip_serializing_if = "<[_]>::is_empty")]
     pub tools: Arc<[ToolDefinition]>,
-    /// Which of them; ignored without tools.
+    /// Which tools may or must be called. Ignored without tools.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tool_choice: ToolChoice,
-    /// Whether it must call one tool at a time.
+    /// Whether the model must call one tool at a time.
     #[serde(default, skip_serializing_if = "is_default")]
     pub one_call_at_a_time: bool,
     /// The form of the visible text.
     #[serde(default, skip_serializing_if = "is_default")]
     pub output: OutputFormat,
-    /// How long it should reason; its own default where it is not given.
+    /// How long the model should reason. `None`: its own default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
-    /// The most tokens that it may reason with, for models that take a number in place of an effort.
+    /// Maximum reasoning tokens, for models that take a number in place of an effort.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_tokens: Option<u64>,
-    /// Whether its reasoning, or a summary, should be returned.
+    /// Whether the reply should have the reasoning, or a summary of it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub show_reasoning: bool,
-    /// From 0 to 2.
+    /// The sampling temperature, from 0 to 2. `None`: the model's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// From 0 to 1.
+    /// Nucleus sampling, from 0 to 1. `None`: the model's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// How many tokens are drawn from.
+    /// How many tokens to sample from. `None`: the model's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_k: Option<u64>,
-    /// For a best effort at the same reply again.
+    /// The seed for reproducible sampling, without a guarantee.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
-    /// Texts at which it ends.
+    /// Stop sequences: texts at which the reply ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<Arc<str>>,
-    /// What the provider may keep in its cache.
+    /// What the provider may cache.
     #[serde(default, skip_serializing_if = "Caching::is_default")]
     pub cache: Caching,
-    /// The provider's class of service, in its own word, for example `flex`.
+    /// The provider's service tier, by its own name for it, for example `flex`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_tier: Option<Arc<str>>,
-    /// What happens to an option that the model does not offer.
+    /// What happens to an option that the model does not support.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unsupported: Unsupported,
-    /// Whether the provider is to send the reply in one piece.
+    /// Whether the provider should send the reply in one piece.
     #[serde(default, skip_serializing_if = "is_default")]
     pub no_stream: bool,
-    /// Members of the provider's own request, merged into the body last; they win.
+    /// Members of the provider's own request body. They are merged last and replace others.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
-    /// What the call belongs to, for traces; it changes nothing that the model sees.
+    /// The run and the purpose of the call. It changes nothing that the model sees.
     #[serde(default)]
     pub meta: RequestMeta,
     /// The cache of encoded turns, so that only new turns are encoded: one for each conversation, of which each request
@@ -90,11 +90,11 @@ pub struct ModelRequest {
     #[serde(skip)]
     #[schemars(skip)]
     pub memory: Memory,
-    /// Notified of what the call waits for before its reply begins.
+    /// A listener that learns what the call waits for before its reply begins.
     #[serde(skip)]
     #[schemars(skip)]
     pub progress: ProgressListener,
-    /// What is masked in the reply besides the model's own credentials, where its texts are made.
+    /// The secrets that are masked in the reply, in addition to the model's own credentials.
     #[serde(skip)]
     #[schemars(skip)]
     pub secrets: Secrets,
@@ -126,36 +126,36 @@ impl ModelRequest {
     }
 }
 
-/// One turn.
+/// One turn of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "role", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Message {
-    /// From us.
+    /// A message of the user.
     User {
         /// Its text.
         text: Arc<str>,
         /// Its pictures.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Image>,
-        /// Who wrote it. Left out: the user.
+        /// The author. Left out: the user.
         #[serde(default, skip_serializing_if = "is_default")]
         author: Author,
     },
-    /// From the model, earlier. Where it called tools, their results come next, one each.
+    /// An earlier turn of the model. If it called tools, the next turn has one result for each call.
     Assistant(AssistantTurn),
-    /// What all calls of the turn before gave, in any order.
+    /// The results of all calls of the turn before, in any order.
     Tool {
         /// One for each call.
         results: Vec<ToolOutput>,
     },
-    /// A late instruction of ours, which is not the user's.
+    /// An instruction of the operator behind the first message. It is not the user's.
     Operator {
         /// Its text.
         text: Arc<str>,
     },
 }
 
-/// Who wrote a message that a model reads as the user's. A provider does not see it.
+/// The author of a message that a model reads as the user's. A provider does not see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Author {
@@ -167,12 +167,12 @@ pub enum Author {
 }
 
 impl Message {
-    /// A user's text.
+    /// A message of the user with this text.
     pub fn user(text: impl Into<Arc<str>>) -> Self {
         Self::User { text: text.into(), images: Vec::new(), author: Author::User }
     }
 
-    /// A text of the model.
+    /// A turn of the model with this text.
     pub fn assistant(text: impl Into<Arc<str>>) -> Self {
         Self::Assistant(AssistantTurn { text: text.into(), ..AssistantTurn::default() })
     }
@@ -210,8 +210,8 @@ impl Message {
         }
     }
 
-    /// Whether it is the same turn. Texts that both share are not compared, which `==` of an `Arc<str>` does: a request has
-    /// all turns of the one before.
+    /// Whether both turns are equal. Unlike `==`, this does not compare texts that both share: a request has all turns
+    /// of the one before.
     pub fn is_same(&self, other: &Self) -> bool {
         let same = |one: &Arc<str>, two: &Arc<str>| Arc::ptr_eq(one, two) || one == two;
         match (self, other) {
@@ -248,24 +248,27 @@ impl Message {
     }
 }
 
-/// A turn of the model's.
+/// A turn of the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AssistantTurn {
     /// Its visible text.
     pub text: Arc<str>,
-    /// The tools that it wanted run.
+    /// The tool calls, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
-    /// What it reasoned, as far as the provider returned it; it goes back where a provider wants it, and as part of `raw` otherwise.
+    /// The reasoning, as far as the provider returned it. It is sent back if a provider requires that, and otherwise as
+    /// part of `raw`.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reasoning: Arc<str>,
-    /// The provider's own turn, which goes back unchanged to the same provider and model, and to no other.
+    /// The turn in the provider's own form, which is sent back unchanged to the same provider and model, and to no
+    /// other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<Raw>,
 }
 
-/// What a call gave: what the model reads of it, and what the loop decides on when it goes on from a stored conversation.
+/// The result of a tool call: what the model reads, and what the loop decides by when it continues a stored
+/// conversation.
 ///
 /// `status` and `origin` are sent to no provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -285,7 +288,7 @@ pub struct ToolOutput {
     /// repeated (an irreversible write, something sent out, a program) may or may not have happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// Who wrote the text, set by the loop that answered it. Where it is absent, anybody may have.
+    /// The origin of the text, set by the loop that answered the call. Without one the text counts as untrusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<ResultOrigin>,
 }
@@ -297,7 +300,7 @@ const IMAGE_BYTES: usize = 8 << 10;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Image {
-    /// For example `image/png`.
+    /// The media type, for example `image/png`.
     pub media_type: Arc<str>,
     /// Its bytes in Base64.
     pub base64: Arc<str>,
@@ -310,25 +313,25 @@ impl Image {
     }
 }
 
-/// What a call belongs to.
+/// What a call belongs to: its run, its key there, its purpose and its try. No model reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RequestMeta {
-    /// The run.
+    /// The run's id. Empty: the call belongs to no run.
     pub run: Arc<str>,
     /// The call's key within the run, for example `1/main`.
     pub key: Arc<str>,
-    /// What the call is for, as the caller says: it decides which reply a model gives that plays a part. `None`: it is a
-    /// main call.
+    /// The purpose of the call, set by the caller. A scripted model or a stub chooses its reply by it. `None`: a main
+    /// call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purpose: Option<RequestPurpose>,
-    /// Which try, from 1.
+    /// The try, from 1.
     pub attempt: u32,
-    /// Milliseconds that the caller waits for the whole reply, where it says so.
+    /// Milliseconds that the caller waits for the whole reply. `None`: not stated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Whether a limit of money may never be passed (`cost_mode = "strict"`): then a wrapper repeats a failed call only
-    /// where the provider refused it before a model saw it. The caller repeats any other with a new reserve.
+    /// Whether a cost limit must never be exceeded (`cost_mode = "strict"`). A wrapper then retries a failed call only
+    /// if the provider refused it before a model saw it. The caller retries any other with a new reserve.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub strict_cost: bool,
     /// The span of the call, sent to the provider in the header `traceparent`. `None`: no header is sent. It is not

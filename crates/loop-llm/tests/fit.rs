@@ -254,14 +254,14 @@ fn a_tool_that_cannot_be_sent_is_left_out_and_the_others_are_not() {
             .with(|request| request.tool_choice = ToolChoice::Named("t0".into()));
         assert_eq!(sent(&wire)[0], good, "{profile}");
         let warnings = wire.warnings();
-        assert_eq!(warnings[0], "tool_left_out(t0: its parameters are no object)", "{profile}");
+        assert_eq!(warnings[0], "tool_left_out(t0: its parameters are not an object)", "{profile}");
         assert!(warnings.contains(&"tool_choice_degraded".to_owned()), "{warnings:?}");
         wire.with(|request| request.unsupported = Unsupported::Reject).refused();
         let lines =
             changed_tools(&Profile::named(profile).unwrap(), &wire_tools(&[list.clone(), good.clone()]));
         assert_eq!(
             lines,
-            [format!("tool `t0` is left out of requests to {profile}: its parameters are no object")]
+            [format!("tool `t0` is left out of requests to {profile}: its parameters are not an object")]
         );
     }
     let many: Vec<Value> = (0..130).map(|_| good.clone()).collect();

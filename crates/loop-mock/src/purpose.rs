@@ -1,4 +1,4 @@
-//! What a request is for, of one that does not say: it was received over the wire, or built by hand.
+//! Infers the purpose of a request that does not state it, since it was received over HTTP or built by hand.
 
 use std::borrow::Cow;
 
@@ -6,9 +6,9 @@ use loop_llm::ModelRequest;
 use loop_llm::scripted::{RequestPurpose, has_tools};
 use loop_prompts::anchors::{EVIDENCE, FILTER, OPINION, REPAIR, SELECTION};
 
-/// The request with its purpose, as a model that plays a part has to know it. What its caller says counts; else a request
-/// with native tools, or with their results, is a turn of a conversation, and any other is what the rules of its system
-/// prompt are about. Evidence there is ignored: untrusted text does not decide the purpose.
+/// The request with its purpose, which a model that plays a role depends on. A stated purpose stays. Otherwise a
+/// request with native tools or their results is a turn of a conversation, and the system prompt decides about any
+/// other. Evidence is ignored, since untrusted text must not decide the purpose.
 pub fn with_purpose(request: &ModelRequest) -> Cow<'_, ModelRequest> {
     if request.meta.purpose.is_some() {
         return Cow::Borrowed(request);
@@ -18,7 +18,7 @@ pub fn with_purpose(request: &ModelRequest) -> Cow<'_, ModelRequest> {
     Cow::Owned(request)
 }
 
-/// What the prompt is about.
+/// The purpose of a system prompt.
 pub(crate) fn of_prompt(request: &ModelRequest) -> RequestPurpose {
     let rules = request.system.split(&format!("\n{EVIDENCE}\n")).next().unwrap_or_default();
     let about = [

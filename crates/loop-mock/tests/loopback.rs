@@ -216,7 +216,7 @@ async fn heads_and_bodies_can_lie() {
     ];
     let server = LoopbackServer::start(Service::replies(lies)).unwrap();
     let garbage = exchange(&server, &request_bytes(&streamed("hi"))).await;
-    assert!(garbage.starts_with(b"HTTP/1.1 200 OK\r\nthis is no header"));
+    assert!(garbage.starts_with(b"HTTP/1.1 200 OK\r\nthis is not a header"));
     let short = post(&server, &streamed("hi")).await;
     assert_eq!((short.header("content-length"), short.body.len()), (Some("99"), 10));
     assert_eq!(post(&server, &streamed("hi")).await.header("content-type"), Some("text/html; charset=utf-8"));

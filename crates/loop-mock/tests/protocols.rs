@@ -502,7 +502,7 @@ async fn behaviours_work_in_every_protocol() {
         let busy = api.ask(&server, true).await;
         assert_eq!((busy.status, busy.header("retry-after")), (429, Some("7")));
         let garbage = api.bytes(&server, true, &api.question(true)).await;
-        assert!(garbage.starts_with(b"HTTP/1.1 200 OK\r\nthis is no header"));
+        assert!(garbage.starts_with(b"HTTP/1.1 200 OK\r\nthis is not a header"));
         let flood = api.ask(&server, true).await.text();
         assert!(flood.matches(&"x".repeat(1_000)).count() >= 97, "{api:?}");
         let line = api.ask(&server, true).await.text();

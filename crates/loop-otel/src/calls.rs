@@ -1,4 +1,4 @@
-//! The spans of calls: to models and to tools.
+//! Spans of model calls and tool calls.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::names::{self, provider};
 use crate::spans::{OpenCall, OpenTool, Out, RunSpans, record, with_usage};
 
 impl RunSpans {
-    /// A model call has ended.
+    /// Ends the span of a model call.
     pub(crate) fn call_ends(
         &mut self,
         call: (CommandKey, u32),
@@ -94,7 +94,7 @@ impl RunSpans {
         self.send(out, span);
     }
 
-    /// A tool call has ended.
+    /// Ends the span of a tool call.
     pub(crate) fn tool_ends(
         &mut self,
         call: (CommandKey, u32),
@@ -146,7 +146,8 @@ impl RunSpans {
         self.send(out, span);
     }
 
-    /// A call that an earlier driver left in flight, or that the end of the run cut off.
+    /// Ends the span of a call without a recorded end: an earlier driver left it in flight, or the end of the run
+    /// cancelled it.
     pub(crate) fn lost(&mut self, call: (CommandKey, u32), at: Millis, out: Out<'_>) {
         let id = SpanId::of_call(self.run(), call.0, call.1);
         if let Some(OpenCall { at: began, tier, events, .. }) = self.open_calls.remove(&call) {
@@ -168,7 +169,7 @@ impl RunSpans {
         }
     }
 
-    /// The question of a check to a model.
+    /// Adds the span of the model call of a check.
     pub(crate) fn check_ends(
         &mut self,
         call: (CommandKey, u32),
@@ -190,7 +191,7 @@ impl RunSpans {
         self.sub_call(asked, used, charged(entry, key, attempt), out);
     }
 
-    /// The question of a smart tool or a check to a model.
+    /// Adds the span of a model call by a smart tool or a check.
     fn sub_call(
         &mut self,
         asked: Asked,
@@ -225,7 +226,7 @@ impl RunSpans {
         self.send(out, span);
     }
 
-    /// What the client knows of a call.
+    /// The timing of a call, as the client measured it.
     fn timing(&self, (key, attempt): (Arc<str>, u32), is_inner: bool, out: Out<'_>) -> Option<CallTiming> {
         let run = Arc::clone(&self.run().0);
         out.shared.take_timing(&CallName { run, key, attempt, is_inner })
@@ -298,7 +299,7 @@ fn failed(error: Option<String>) -> SpanStatus {
     error.map_or(SpanStatus::Unset, SpanStatus::error)
 }
 
-/// What a call used and cost, as the core charged it.
+/// The usage and the cost of a call, as the core charged it.
 fn charged(entry: &Entry, key: CommandKey, attempt: u32) -> Option<(&Usage, Option<PicoUsd>)> {
     debug_assert!(!matches!(entry.event.kind, EventKind::Started(_)));
     entry.notes.iter().find_map(|note| match note {
@@ -333,7 +334,7 @@ fn with_content(attributes: Attributes, timing: Option<&CallTiming>, reply: Opti
         .with_some(names::OUTPUT_MESSAGES, reply.map(content::output))
 }
 
-/// A question to a model outside of the passes.
+/// A model call outside of the passes.
 struct Asked {
     call: (CommandKey, u32),
     /// As the model client names it.
@@ -353,7 +354,7 @@ fn purpose(slot: Slot) -> &'static str {
     }
 }
 
-/// Whether a tool has failed: not where it found nothing, is not ready, or was not run.
+/// Whether a status is a failure of the tool. An empty result, a pending one and a call that was not run are not.
 fn is_failure(status: Status) -> bool {
     match status {
         Status::Ok
@@ -372,7 +373,7 @@ fn is_failure(status: Status) -> bool {
     }
 }
 
-/// The type of each tool: this program executes it.
+/// The `gen_ai.tool.type` of each tool: this program executes it.
 const FUNCTION: &str = "function";
-/// The error of a call whose end was not seen.
+/// The `error.type` of a call without a recorded end.
 const LOST: &str = "lost";

@@ -1,4 +1,4 @@
-//! The HTTP client of the exporters: the workspace's, driven by a thread of its own, with bounds and with reports of trouble.
+//! The HTTP client of the exporters, on a thread of its own, with limits, and with reports of failures to the operator.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use crate::config::Receiver;
 use crate::queue::Reports;
 
-/// The client of one receiver.
+/// The client of one OTLP receiver.
 #[derive(Debug)]
 pub(crate) struct Client {
     http: reqwest::Client,
@@ -85,7 +85,8 @@ impl HttpClient for Client {
     }
 }
 
-/// What a receiver left out of what it accepted, and why. `None`: nothing, or it cannot be read.
+/// The partial rejection in a receiver's response, with its reason. `None`: there is none, or the response cannot be
+/// parsed.
 fn rejected(answer: Bytes) -> Option<String> {
     // The answers of the three signals have the same fields.
     let partial = ExportTraceServiceResponse::decode(answer).ok()?.partial_success?;
@@ -94,7 +95,7 @@ fn rejected(answer: Bytes) -> Option<String> {
     (partial.rejected_spans > 0).then(|| format!("{} items were not accepted: {why}", partial.rejected_spans))
 }
 
-/// One request and its answer, of which only the first bytes are read.
+/// Sends one request, and reads the first bytes of its response.
 async fn exchange(client: reqwest::Client, request: reqwest::Request) -> Result<Response<Bytes>, String> {
     let mut answer = client.execute(request).await.map_err(http_error)?;
     let mut response = Response::builder().status(answer.status());
@@ -111,7 +112,7 @@ async fn exchange(client: reqwest::Client, request: reqwest::Request) -> Result<
     response.body(body.into()).map_err(|error| error.to_string())
 }
 
-/// The most bytes of an answer that are read, but for the rest of their chunk.
+/// The most bytes of a response that are read, up to the end of a chunk.
 const MAX_ANSWER: usize = 16 << 10;
 /// The most characters of a receiver's reason.
 const MAX_REASON: usize = 200;

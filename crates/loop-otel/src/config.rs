@@ -1,4 +1,4 @@
-//! What is sent, where to and how: from the environment variables that OpenTelemetry defines.
+//! The configuration of telemetry, from the environment variables that OpenTelemetry defines.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::sampler::Sampler;
 
-/// What is sent, where to and how.
+/// Which signals are sent, to which receivers, with what content.
 #[derive(Clone, Debug)]
 pub struct TelemetryConfig {
     pub(crate) traces: Option<Receiver>,
@@ -21,9 +21,9 @@ pub struct TelemetryConfig {
     pub(crate) logs: Option<Receiver>,
     pub(crate) resource: Resource,
     pub(crate) sampler: Sampler,
-    /// Whether spans hold what models and tools read and wrote.
+    /// Whether spans contain the messages of models and the results of tools.
     pub(crate) content_in_spans: bool,
-    /// Whether log records do.
+    /// Whether log records contain them.
     pub(crate) content_in_events: bool,
     /// The most characters of a text.
     pub(crate) longest_text: usize,
@@ -31,11 +31,11 @@ pub struct TelemetryConfig {
     pub(crate) max_batch: usize,
     pub(crate) delay: Duration,
     pub(crate) metric_interval: Duration,
-    /// What is wrong in the environment, and what is done instead: a line each.
+    /// Warnings about the environment, a line each.
     warnings: Vec<String>,
 }
 
-/// Where the items of one signal go.
+/// The receiver of one signal.
 #[derive(Clone)]
 pub(crate) struct Receiver {
     pub(crate) url: Url,
@@ -43,23 +43,23 @@ pub(crate) struct Receiver {
     /// Whether it is reached over gRPC.
     #[cfg_attr(not(feature = "grpc"), expect(dead_code, reason = "only a build with gRPC asks"))]
     pub(crate) is_grpc: bool,
-    /// Of one request.
+    /// The time limit of one request.
     pub(crate) timeout: Duration,
     /// Whether requests are compressed with gzip.
     pub(crate) is_compressed: bool,
-    /// A file of the certificates that are trusted instead of those of the operating system.
+    /// A file with the trusted certificates, in place of those of the operating system.
     pub(crate) certificate: Option<PathBuf>,
 }
 
 impl fmt::Debug for Receiver {
-    /// Shows the host; neither the path nor the headers, which may hold a key.
+    /// Shows the host, but not the path and the headers, which may contain a key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Receiver").field("host", &self.url.host_str()).finish_non_exhaustive()
     }
 }
 
 impl Receiver {
-    /// The certificates that are trusted, as PEM. The error is for the operator.
+    /// The trusted certificates as PEM. The error is for the operator.
     pub(crate) fn trusted(&self) -> Result<Option<Vec<u8>>, String> {
         let Some(path) = &self.certificate else { return Ok(None) };
         let pem = std::fs::read(path);
@@ -68,21 +68,23 @@ impl Receiver {
 }
 
 impl TelemetryConfig {
-    /// The configuration in the environment of this process. `None`: nothing is to be sent.
+    /// The configuration in the environment of this process. `None`: nothing is sent, see
+    /// [`from_variables`](Self::from_variables).
     pub fn from_env() -> Option<Self> {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 
-    /// The configuration in these variables. `None`: nothing is to be sent, because no endpoint is named, all signals are
-    /// turned off, or `OTEL_SDK_DISABLED` is `true`.
+    /// The configuration in these variables. `None`: nothing is sent, because no endpoint or exporter is set, all
+    /// signals are turned off, or `OTEL_SDK_DISABLED` is `true`.
     ///
-    /// Unlike an SDK it is off until an endpoint or an exporter is named: a command without any configuration sends nothing.
+    /// Unlike an SDK, it does not default to a local endpoint: a command without any configuration sends nothing.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let config = Self::read(&variable);
         (config.sends() || !config.warnings.is_empty()).then_some(config)
     }
 
-    /// A configuration that sends nothing: the metrics can be read as text.
+    /// A configuration that sends nothing. The metrics can be read with
+    /// [`Telemetry::prometheus`](crate::Telemetry::prometheus).
     pub fn metrics_as_text() -> Self {
         Self::read(&|_| None)
     }
@@ -139,22 +141,22 @@ impl TelemetryConfig {
         }
     }
 
-    /// What is wrong in the environment, and what is done instead: a line each. Empty if nothing is.
+    /// Warnings about the environment, with what is done instead, a line each. Empty: none.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Whether spans are made.
+    /// Whether spans are sent.
     pub fn traces(&self) -> bool {
         self.traces.is_some()
     }
 
-    /// Whether anything is sent.
+    /// Whether any signal is sent.
     pub fn sends(&self) -> bool {
         self.traces.is_some() || self.metrics.is_some() || self.logs.is_some()
     }
 
-    /// Whether what models and tools read and wrote is kept.
+    /// Whether messages and results are recorded.
     pub(crate) fn keeps_content(&self) -> bool {
         self.content_in_spans && self.traces.is_some() || self.content_in_events && self.logs.is_some()
     }
@@ -166,7 +168,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The value of a variable. An empty one is not set.
+    /// The value of a variable. `None`: it is not set, or empty.
     fn text(&self, name: &str) -> Option<String> {
         let value = (self.variable)(name)?;
         let value = value.trim();
@@ -187,13 +189,13 @@ impl Reader<'_> {
         Duration::from_millis(self.number(name).unwrap_or(default).clamp(1, 24 * 3_600_000))
     }
 
-    /// A variable of one signal, or the one of all.
+    /// The variable of one signal, or the general one.
     fn of_signal(&self, signal: &str, rest: &str) -> Option<(String, String)> {
         let names = [format!("OTEL_EXPORTER_OTLP_{signal}_{rest}"), format!("OTEL_EXPORTER_OTLP_{rest}")];
         names.into_iter().find_map(|name| self.text(&name).map(|value| (name, value)))
     }
 
-    /// Where a signal goes. `None`: nowhere.
+    /// The receiver of a signal. `None`: the signal is not sent.
     fn receiver(&mut self, signal: &str, path: &str) -> Option<Receiver> {
         let exporter = format!("OTEL_{signal}_EXPORTER");
         let exporters = self.text(&exporter);
@@ -318,7 +320,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A line that may be true of several signals.
+    /// Adds a warning, unless it is there already for another signal.
     fn warn_once(&mut self, line: String) {
         if !self.warnings.contains(&line) {
             self.warnings.push(line);
@@ -326,7 +328,7 @@ impl Reader<'_> {
     }
 }
 
-/// `name=value,name=value`, where values may be percent-encoded.
+/// Parses `name=value,name=value`. Values may be percent-encoded.
 fn pairs(text: &str) -> impl Iterator<Item = (String, String)> {
     text.split(',').filter_map(|pair| {
         let (name, value) = pair.split_once('=')?;
@@ -339,11 +341,11 @@ fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// Whether content is sent: `true`, `false`, or in which of the two signals.
+/// The variable that enables content: `true`, `false`, or the signal that gets it.
 const CONTENT: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 /// The most characters of a text that is not content.
 const LONGEST_TEXT: usize = 4_096;
-/// The most attributes of the resource that are given.
+/// The most resource attributes from the environment.
 const MAX_RESOURCE: usize = 128;
 
 #[cfg(test)]

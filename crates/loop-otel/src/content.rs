@@ -1,4 +1,4 @@
-//! What models and tools read and wrote, as JSON of the conventions. It is made only where it is asked for, and bounded.
+//! Messages of models and results of tools as JSON of the GenAI conventions. Only on request, and with limits.
 
 use loop_core::reply::{FinishReason, Reply};
 use loop_llm::{Message, ModelRequest};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::data::{MAX_CONTENT, cut};
 
-/// The messages of a request: the last ones, as many as there is room for.
+/// The last messages of a request, as many as fit.
 pub(crate) fn input(request: &ModelRequest) -> String {
     let mut messages = Vec::new();
     let mut bytes = 2;
@@ -22,7 +22,7 @@ pub(crate) fn input(request: &ModelRequest) -> String {
     format!("[{}]", messages.join(","))
 }
 
-/// The rules of a request.
+/// The system instructions of a request.
 pub(crate) fn system(request: &ModelRequest) -> Option<String> {
     let system = &request.system;
     if system.is_empty() { None } else { fitting(|max| json!([text(system, max)])) }
@@ -33,7 +33,8 @@ pub(crate) fn output(reply: &Reply) -> String {
     fitting(|max| json!([of_reply(reply, max)])).unwrap_or_else(|| "[]".to_owned())
 }
 
-/// The first of its forms that has room, each with shorter parts than the one before. `None`: none has.
+/// The first form that fits. `form` gets the most characters of a part, which becomes smaller each time. `None`: none
+/// fits.
 fn fitting(form: impl Fn(usize) -> Value) -> Option<String> {
     let forms = [MAX_PART, MAX_PART / 8, MAX_PART / 64].into_iter().map(|max| form(max).to_string());
     forms.into_iter().find(|text| text.len() <= ROOM)
@@ -52,7 +53,7 @@ fn of_reply(reply: &Reply, max: usize) -> Value {
     json!({"role": "assistant", "parts": parts, "finish_reason": finish_reason(reply.finish)})
 }
 
-/// The word of the conventions for the end of a reply.
+/// The finish reason by the name of the conventions.
 pub(crate) fn finish_reason(finish: FinishReason) -> &'static str {
     match finish {
         FinishReason::EndTurn | FinishReason::Other => "stop",
@@ -99,7 +100,7 @@ fn tool_call(id: &str, name: &str, arguments: &str, max: usize) -> Value {
     json!({"type": "tool_call", "id": cut(id, 200), "name": cut(name, 200), "arguments": arguments})
 }
 
-/// The most bytes of messages together: an attribute that is cut would not be JSON.
+/// The most bytes of all messages together. A longer attribute would be cut, and not be JSON.
 const ROOM: usize = MAX_CONTENT - 64;
 /// The most characters of one part of a message.
 const MAX_PART: usize = 8 << 10;

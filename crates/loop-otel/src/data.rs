@@ -1,4 +1,4 @@
-//! Attributes, spans and log records in the types of the SDK, and their limits.
+//! Attributes, spans and log records in the types of the OpenTelemetry SDK, with their limits.
 
 use std::time::{Duration, SystemTime};
 
@@ -52,19 +52,19 @@ pub(crate) struct Record {
     pub(crate) context: SpanContext,
 }
 
-/// The context of a span, with our own ids.
+/// The context of a span with the run's own ids.
 pub(crate) fn context(trace: TraceId, span: SpanId, is_sampled: bool) -> SpanContext {
     let flags = if is_sampled { TraceFlags::SAMPLED } else { TraceFlags::NOT_SAMPLED };
     let (trace, span) = (opentelemetry::TraceId::from_bytes(*trace.bytes()), sdk_id(span));
     SpanContext::new(trace, span, flags, /*is_remote*/ false, TraceState::NONE)
 }
 
-/// The id of a span as the SDK has it.
+/// The SDK's type of a span id.
 pub(crate) fn sdk_id(span: SpanId) -> opentelemetry::SpanId {
     opentelemetry::SpanId::from_bytes(*span.bytes())
 }
 
-/// The id of the span above. Without one it is all zeroes, as in the SDK.
+/// The id of the parent span. All zeroes if there is none, as in the SDK.
 pub(crate) fn parent_id(parent: Option<SpanId>) -> opentelemetry::SpanId {
     parent.map_or(opentelemetry::SpanId::from_bytes([0; 8]), sdk_id)
 }
@@ -84,7 +84,7 @@ pub(crate) fn event(name: &'static str, unix_ms: u64, attributes: Attributes) ->
     Event::new(name, time(unix_ms), attributes.0, 0)
 }
 
-/// Cuts the texts of a span to `longest` characters and its events to their number. Its size in bytes, about.
+/// Cuts the texts of a span to `longest` characters, and limits its events. Returns its approximate size in bytes.
 pub(crate) fn limit_span(span: &mut SpanData, longest: usize) -> usize {
     span.name = cut(&span.name, MAX_NAME).to_owned().into();
     let dropped = span.events.events.len().saturating_sub(MAX_EVENTS);
@@ -98,7 +98,7 @@ pub(crate) fn limit_span(span: &mut SpanData, longest: usize) -> usize {
     ITEM_BYTES + of_events + limit(&mut span.attributes, longest)
 }
 
-/// Cuts the texts of attributes to `longest` characters. Their size in bytes, about.
+/// Cuts the texts of attributes to `longest` characters. Returns their approximate size in bytes.
 pub(crate) fn limit(attributes: &mut [KeyValue], longest: usize) -> usize {
     let sizes = attributes.iter_mut().map(|attribute| {
         let longest = if is_content(attribute.key.as_str()) { MAX_CONTENT } else { longest };
@@ -112,13 +112,13 @@ pub(crate) fn limit(attributes: &mut [KeyValue], longest: usize) -> usize {
     sizes.sum()
 }
 
-/// Whether an attribute is there only where content is asked for. It is bounded where it is made.
+/// Whether an attribute is content, which is only there on request and has limits of its own.
 fn is_content(name: &str) -> bool {
     use crate::names::{INPUT_MESSAGES, OUTPUT_MESSAGES, SYSTEM_INSTRUCTIONS, TOOL_ARGUMENTS, TOOL_RESULT};
     [INPUT_MESSAGES, OUTPUT_MESSAGES, SYSTEM_INSTRUCTIONS, TOOL_ARGUMENTS, TOOL_RESULT].contains(&name)
 }
 
-/// The value of an attribute as a log record has it.
+/// The value of an attribute in the type of log records.
 pub(crate) fn log_value(value: Value) -> AnyValue {
     match value {
         Value::Bool(is) => is.into(),
@@ -138,12 +138,12 @@ pub(crate) fn cut(text: &str, longest: usize) -> &str {
     }
 }
 
-/// The most bytes of one attribute that holds content.
+/// The most bytes of an attribute with content.
 pub(crate) const MAX_CONTENT: usize = 32 << 10;
 /// The most events of one span; the rest is counted.
 const MAX_EVENTS: usize = 128;
 /// The most characters of the name of a span.
 const MAX_NAME: usize = 200;
-/// About what an item has besides its attributes, and an attribute besides its text.
+/// The approximate bytes of an item besides its attributes, and of an attribute besides its text.
 const ITEM_BYTES: usize = 200;
 const ATTRIBUTE_BYTES: usize = 40;

@@ -1,4 +1,4 @@
-//! Exporters over gRPC.
+//! OTLP exporters over gRPC.
 
 use opentelemetry_otlp::tonic_types::metadata::MetadataMap;
 use opentelemetry_otlp::tonic_types::transport::{Certificate, ClientTlsConfig};
@@ -7,7 +7,7 @@ use opentelemetry_otlp::{Compression, WithExportConfig, WithTonicConfig};
 use crate::config::Receiver;
 use crate::send::retries;
 
-/// The builder of an exporter as its receiver is configured. The error is for the operator.
+/// The builder of an exporter with the settings of its receiver. The error is for the operator.
 pub(crate) fn configured<B: WithExportConfig + WithTonicConfig>(
     builder: B,
     receiver: &Receiver,

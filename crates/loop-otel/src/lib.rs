@@ -1,12 +1,13 @@
-//! OpenTelemetry for runs: traces, metrics and logs by the GenAI conventions.
+//! OpenTelemetry for agent runs: traces, metrics and logs by the GenAI semantic conventions.
 //!
-//! **What it is.** [`Telemetry`] listens to the runs of a [`Runner`], makes spans, metrics and log records of their journal
-//! entries, and sends them over OTLP with the exporters of the OpenTelemetry SDK. Its [configuration](TelemetryConfig) is the environment variables
-//! that OpenTelemetry defines. The same metrics are to be had as [text](Telemetry::prometheus) for Prometheus.
-//! **What it does not do.** It decides nothing and holds nothing up: a run does not wait for it, and a receiver that is down
-//! costs dropped spans and one line.
+//! [`Telemetry`] observes the runs of a [`Runner`], converts their journal entries to spans, metrics and log records, and sends them
+//! over OTLP with the exporters of the OpenTelemetry SDK. The environment variables of OpenTelemetry [configure](TelemetryConfig)
+//! it. The same metrics are available as [text](Telemetry::prometheus) for Prometheus.
 //!
-//! The ids of spans follow from the run's id, so a run that another process resumes continues its trace.
+//! **What it is not.** It does not replace the journal and makes no decisions. It cannot delay or fail a run: if a receiver is
+//! down, spans are dropped and the operator gets one line.
+//!
+//! The ids of spans are derived from the run's id, so a run that another process resumes continues its trace.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -27,6 +28,15 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! | module or type | what you find there |
+//! |---|---|
+//! | [`Telemetry`] | starts, flushes and shuts down telemetry, and adds it to a runner |
+//! | [`TelemetryConfig`] | which signals are sent where, from environment variables |
+//! | [`names`] | every span, metric and attribute name, in one file |
+//!
+//! In the source, `listener` receives the events of runs, `spans` and `calls` convert them, and `send`, `client` and `queue` send
+//! them.
 
 mod calls;
 mod client;
@@ -60,7 +70,8 @@ use crate::queue::Reports;
 use crate::send::Sender;
 use crate::shared::Shared;
 
-/// Makes and sends the telemetry of runs. Clones share everything; the threads that send end after the last of them.
+/// Makes and sends the telemetry of runs. Clones share everything. The sending threads end after the last clone is
+/// dropped.
 #[derive(Clone)]
 pub struct Telemetry {
     shared: Arc<Shared>,
@@ -74,10 +85,10 @@ impl fmt::Debug for Telemetry {
 }
 
 impl Telemetry {
-    /// Starts the threads that send. `report` gets lines for the operator: each kind of trouble once.
+    /// Starts the sending threads. `report` gets lines for the operator, one for each kind of failure.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     pub fn start(
         config: TelemetryConfig,
         report: impl Fn(&str) + Send + Sync + 'static,
@@ -90,10 +101,10 @@ impl Telemetry {
         Ok(Self { shared: Arc::new(Shared::new(config, sender)), reports })
     }
 
-    /// The runner, whose runs are reported.
+    /// The runner with telemetry: all of its runs are reported.
     ///
     /// # Panics
-    /// When the system gives no thread.
+    /// The system cannot start a thread.
     pub fn listen_to(&self, runner: Runner) -> Runner {
         let runner = runner.with_observer(Arc::new(Listener(Arc::clone(&self.shared))));
         let runner = if self.shared.config.traces() {
@@ -109,20 +120,20 @@ impl Telemetry {
         self.shared.config.traces()
     }
 
-    /// The metrics as text for Prometheus, as far as their domain is one of those that a caller `sees`.
+    /// The metrics in the text format of Prometheus, for the domains that `sees` accepts.
     pub fn prometheus(&self, sees: &dyn Fn(&str) -> bool) -> String {
         self.shared.sender.meter.text(sees)
     }
 
-    /// Waits until runs that have ended were reported and all that waits is sent, and at most so long. Whether nothing waits
-    /// any more; what a receiver refuses does not wait.
+    /// Waits until runs that have ended are reported and everything queued is sent, at most for `limit`. Returns
+    /// whether the queues are empty. Items that a receiver refused do not count.
     pub async fn flush(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         let settled = tokio::time::timeout_at(until, self.settled()).await.is_ok();
         self.shared.sender.flush(until).await && settled
     }
 
-    /// Flushes before the process ends, and reports how many spans and log records were dropped or are left.
+    /// Flushes before the process exits, and reports how many spans and log records were dropped or not sent.
     pub async fn shut_down(&self, limit: Duration) {
         self.flush(limit).await;
         let [spans, records] = self.shared.sender.counts().map(|(waiting, dropped)| waiting + dropped);
@@ -131,7 +142,7 @@ impl Telemetry {
         }
     }
 
-    /// Waits until every run whose driver has left it was reported to its end.
+    /// Waits until every run whose driver has ended is reported completely.
     async fn settled(&self) {
         loop {
             let settles = self.shared.has_settled.notified();

@@ -1,4 +1,4 @@
-//! What listens to the runs of a runner.
+//! The observer that receives the events of a runner's runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use loop_runtime::observe::{Observer, RunEvent};
 use crate::shared::Shared;
 use crate::spans::RunSpans;
 
-/// Listens to the runs of a runner.
+/// The observer of a runner.
 #[derive(Debug)]
 pub(crate) struct Listener(pub(crate) Arc<Shared>);
 
@@ -64,7 +64,8 @@ impl Observer for Listener {
 }
 
 impl Listener {
-    /// Reports the end of a run. It stays under the lock until then: a flush that does not see the run has its last span.
+    /// Reports the end of a run. It holds the lock meanwhile, so that a flush which no longer sees the run has its last
+    /// span.
     fn end(&self, run: &RunId, runs: &mut BTreeMap<RunId, RunSpans>) {
         if let Some(spans) = runs.remove(run) {
             spans.end(&self.0);
@@ -73,5 +74,5 @@ impl Listener {
     }
 }
 
-/// The most runs under way at a time; beyond that the oldest is not reported any more.
+/// The most runs in progress. Beyond that, the oldest is no longer reported.
 const MAX_RUNS: usize = 10_000;

@@ -1,4 +1,4 @@
-//! Models whose calls are timed: when the first piece of a reply came, and what only the client knows of it.
+//! Model wrappers that time calls: the time to the first chunk, and what only the client knows of a call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelRequest};
 use crate::content;
 use crate::shared::Shared;
 
-/// What is known of one model call besides what is journaled.
+/// The timing of a model call, which the journal does not have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallTiming {
-    /// Seconds from the request to the first piece of the reply.
+    /// Seconds from the request to the first chunk of the reply.
     pub(crate) first_chunk: Option<f64>,
     /// Seconds from the request to the end of the reply.
     pub(crate) whole: f64,
@@ -33,17 +33,17 @@ pub(crate) struct CallTiming {
     pub(crate) system: Option<String>,
 }
 
-/// What a call goes by, as its request says.
+/// The identification of a call in its request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CallName {
     pub(crate) run: Arc<str>,
-    /// The key within the run; of a question of a tool, the tool's idempotency key.
+    /// The key within the run, or the idempotency key of the tool for a model call by a tool.
     pub(crate) key: Arc<str>,
     pub(crate) attempt: u32,
     pub(crate) is_inner: bool,
 }
 
-/// A model whose calls are timed.
+/// A model that times its calls.
 pub(crate) struct TimedModel {
     pub(crate) inner: Arc<dyn ChatModel>,
     pub(crate) shared: Arc<Shared>,
@@ -91,7 +91,7 @@ impl ChatModel for TimedModel {
     }
 }
 
-/// Keeps what is heard of a call once it ends, also where the caller drops it.
+/// Stores the timing of a call when it ends, even if the caller drops it.
 struct Watch {
     shared: Arc<Shared>,
     name: Option<CallName>,

@@ -1,7 +1,7 @@
-//! The names of the GenAI semantic conventions, version 0.1.0 of their own repository, the first release since they left
-//! the general ones, and the names of our own where they have none.
+//! Names of the GenAI semantic conventions, version 0.1.0 of the conventions' own repository, and our own names where
+//! the conventions have none.
 //!
-//! They are in development: a later version may rename them. No name is written anywhere else.
+//! The conventions are in development, so a later version may rename them. No other file contains such a name.
 
 /// The version of the conventions.
 pub const CONVENTIONS: &str = "0.1.0";
@@ -77,7 +77,7 @@ pub(crate) const RESUMED_EVENT: &str = "loopgate.resumed";
 pub(crate) const RETRY_EVENT: &str = "loopgate.retry";
 pub(crate) const STOPPED_EVENT: &str = "loopgate.run.stopped";
 
-/// The name by which the conventions know a provider; its own where they do not know it.
+/// The conventions' name of a provider, or the provider's own name if they have none.
 pub(crate) fn provider(own: &str) -> &str {
     match own {
         "azure" | "azure-openai" => "azure.ai.openai",

@@ -1,4 +1,4 @@
-//! How many items of a signal wait to be sent, and how many were dropped.
+//! The queue of a signal: how many items wait to be sent, and how many were dropped.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::shared::lock;
 
-/// Reports trouble to the operator: each kind once in the life of the process.
+/// Reports failures to the operator, each kind once per process.
 pub(crate) struct Reports {
     report: Box<dyn Fn(&str) + Send + Sync>,
     kinds: Mutex<BTreeSet<&'static str>>,
@@ -34,7 +34,7 @@ impl Reports {
     }
 }
 
-/// What waits of one signal, in the order in which it came.
+/// The items of one signal that wait, in order of arrival.
 #[derive(Debug)]
 pub(crate) struct Queue {
     max_items: usize,
@@ -44,7 +44,7 @@ pub(crate) struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The bytes of each item, also of those that are being sent.
+    /// The bytes of each item, including those that are being sent.
     sizes: VecDeque<usize>,
     bytes: usize,
     dropped: u64,
@@ -55,7 +55,7 @@ impl Queue {
         Self { max_items, reports: Arc::clone(reports), state: Mutex::default() }
     }
 
-    /// Whether there is room for an item of so many bytes. Without room it is counted as dropped.
+    /// Whether an item of this size fits. If not, it is counted as dropped.
     pub(crate) fn admits(&self, size: usize) -> bool {
         let mut state = lock(&self.state);
         if state.sizes.len() >= self.max_items || state.bytes + size > MAX_QUEUE_BYTES {
@@ -67,7 +67,7 @@ impl Queue {
         true
     }
 
-    /// The first items were accepted, or are dropped.
+    /// Removes the first items, which were accepted or are dropped.
     pub(crate) fn settles(&self, items: usize, are_accepted: bool) {
         let mut state = lock(&self.state);
         let settled = items.min(state.sizes.len());
@@ -92,5 +92,5 @@ impl Queue {
     }
 }
 
-/// The most bytes that wait of one signal.
+/// The most bytes of one signal that wait.
 const MAX_QUEUE_BYTES: usize = 16 << 20;

@@ -1,4 +1,5 @@
-//! Which runs are traced: by the trace's id alone, so that each process that drives a run decides the same.
+//! The sampler: which runs are traced. It depends on the trace id alone, so that each process that drives a run decides
+//! alike.
 
 use loop_core::run::RunTrace;
 use loop_core::types::{Digest, TraceId};
@@ -9,9 +10,9 @@ use loop_runtime::observe::TraceSampler;
 pub(crate) enum Sampler {
     On,
     Off,
-    /// Those whose trace's id gives at least this number, of 2⁵⁶.
+    /// Runs whose trace id yields at least this number, out of 2⁵⁶.
     From(u64),
-    /// As the submitter says; without one as this.
+    /// As the submitter's trace context says. Without one, as this sampler says.
     BySubmitter(Box<Sampler>),
 }
 
@@ -40,7 +41,7 @@ impl TraceSampler for Sampler {
     }
 }
 
-/// A number that follows from a trace's id. The id itself may be a time-ordered UUID, of which neighbours are alike.
+/// A number derived from a trace id. The id itself may be a time-ordered UUID, so that neighbours are similar.
 fn random(trace: &TraceId) -> u64 {
     let digest = Digest::of("sample", trace.bytes());
     digest.0.iter().take(RANDOM_BITS as usize / 8).fold(0, |number, byte| number << 8 | u64::from(*byte))

@@ -1,5 +1,5 @@
-//! Sends spans, log records and metrics over OTLP, on threads of the SDK: a receiver that is down, slow or full holds nothing
-//! else up.
+//! Sends spans, log records and metrics over OTLP, on threads of the SDK. A slow or failing receiver delays nothing
+//! else.
 
 use std::io;
 use std::sync::Arc;
@@ -26,14 +26,14 @@ use crate::data::{self, Record};
 use crate::meter::Meter;
 use crate::queue::{Queue, Reports};
 
-/// Sends what it is given. It never waits.
+/// Queues and sends items. It never blocks.
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub(crate) meter: Meter,
     spans: Option<Spans>,
     records: Option<Records>,
     longest_text: usize,
-    /// The thread that drives the connections ends with the last of it.
+    /// The thread that drives the connections ends when this is dropped.
     running: Option<mpsc::Sender<()>>,
 }
 
@@ -44,7 +44,7 @@ impl Sender {
     /// Starts to send. A signal that cannot be sent is reported.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     pub(crate) fn start(config: &TelemetryConfig, reports: &Arc<Reports>) -> io::Result<Self> {
         let resource = &config.resource;
         let longest_text = config.longest_text;
@@ -63,7 +63,7 @@ impl Sender {
         Ok(Self { meter, spans, records, longest_text, running: Some(running) })
     }
 
-    /// Queues a span, or drops it and counts it.
+    /// Queues a span, or counts it as dropped.
     pub(crate) fn send_span(&self, mut span: SpanData) {
         let Some((processor, queue)) = &self.spans else { return };
         if queue.admits(data::limit_span(&mut span, self.longest_text)) {
@@ -71,7 +71,7 @@ impl Sender {
         }
     }
 
-    /// Queues a log record, or drops it and counts it.
+    /// Queues a log record, or counts it as dropped.
     pub(crate) fn send_record(&self, mut record: Record) {
         let Some((_, logger, queue)) = &self.records else { return };
         let body = data::cut(&record.body, self.longest_text).to_owned();
@@ -95,7 +95,7 @@ impl Sender {
         logger.emit(sent);
     }
 
-    /// Sends what waits, until then at most. Whether nothing waits any more.
+    /// Sends the queued items, at most until this instant. Returns whether the queues are empty.
     pub(crate) async fn flush(&self, until: Instant) -> bool {
         let (flushing, mut flushed) = mpsc::channel::<()>(1);
         let spans = self.spans.as_ref().map(|(processor, _)| Arc::clone(processor));
@@ -123,7 +123,7 @@ impl Sender {
 }
 
 impl Drop for Sender {
-    /// Lets the providers end on a thread of their own: each waits for its receiver.
+    /// Shuts the providers down on a thread of their own, since each waits for its receiver.
     fn drop(&mut self) {
         let Some(running) = self.running.take() else { return };
         let logs = self.records.as_ref().map(|(provider, ..)| provider.clone());
@@ -136,7 +136,7 @@ impl Drop for Sender {
     }
 }
 
-/// Builds what sends the signals.
+/// Builds the exporters of the signals.
 struct Exporters<'a> {
     config: &'a TelemetryConfig,
     handle: Handle,
@@ -199,7 +199,7 @@ impl Exporters<'_> {
         (Counted { exporter, queue: Arc::clone(&queue) }, queue)
     }
 
-    /// The exporter of a signal. `None`: it is not sent, or cannot be, which is reported.
+    /// The exporter of a signal. `None`: the signal is not sent, or the exporter cannot be built, which is reported.
     fn built<E>(
         &self,
         receiver: Option<&Receiver>,
@@ -236,7 +236,7 @@ pub(crate) fn retries() -> RetryPolicy {
         .with_max_jitter(FIRST_WAIT)
 }
 
-/// An exporter that counts what its receiver accepts.
+/// An exporter that counts the items that its receiver accepts.
 #[derive(Debug)]
 struct Counted<E> {
     exporter: E,
@@ -268,14 +268,14 @@ impl logs::LogExporter for Counted<LogExporter> {
     }
 }
 
-/// Who makes the spans, metrics and records.
+/// The instrumentation scope of spans, metrics and records.
 pub(crate) fn scope() -> InstrumentationScope {
     InstrumentationScope::builder("loopgate").with_version(env!("CARGO_PKG_VERSION")).build()
 }
 
-/// How often a batch is sent at most.
+/// The most attempts to send a batch.
 const MAX_TRIES: usize = 6;
-/// How long all tries of a batch may take.
+/// The time limit of all attempts of a batch.
 const LONGEST_TRIES: Duration = Duration::from_secs(60);
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(16);

@@ -1,4 +1,4 @@
-//! What the listeners of runs and the models share.
+//! State that the observers of runs and the timed models share.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,14 +11,14 @@ use crate::model::{CallName, CallTiming};
 use crate::send::Sender;
 use crate::spans::RunSpans;
 
-/// What the listeners of runs and the models share.
+/// State that the observers of runs and the timed models share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: TelemetryConfig,
     pub(crate) sender: Sender,
     runs: Mutex<BTreeMap<RunId, RunSpans>>,
     timings: Mutex<BTreeMap<CallName, CallTiming>>,
-    /// Notified when a run was reported to its end.
+    /// Notified when a run is reported completely.
     pub(crate) has_settled: Notify,
 }
 
@@ -32,7 +32,7 @@ impl Shared {
         lock(&self.runs)
     }
 
-    /// Keeps what a client knows of a call until the call is journaled.
+    /// Stores the timing of a call until the call is journaled.
     pub(crate) fn keep_timing(&self, name: CallName, timing: CallTiming) {
         let mut timings = lock(&self.timings);
         if timings.len() >= MAX_TIMINGS {
@@ -50,5 +50,5 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The most calls whose end was heard of and that are not journaled yet.
+/// The most calls that have ended and are not journaled yet.
 const MAX_TIMINGS: usize = 4_096;

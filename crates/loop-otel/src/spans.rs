@@ -1,4 +1,4 @@
-//! One run as spans, metrics and log records, made of its journal entries.
+//! Converts the journal entries of a run to spans, metrics and log records.
 //!
 //! Spans get the times of the journal, in whole milliseconds, so that a parent always covers its children.
 
@@ -20,7 +20,7 @@ use crate::names::{self, provider};
 use crate::send::scope;
 use crate::shared::Shared;
 
-/// One run, as far as it was heard.
+/// A run, as far as its entries were received.
 #[derive(Debug)]
 pub(crate) struct RunSpans {
     pub(crate) started: Arc<Started>,
@@ -29,7 +29,7 @@ pub(crate) struct RunSpans {
     pub(crate) is_sampled: bool,
     pub(crate) open_calls: BTreeMap<(CommandKey, u32), OpenCall>,
     pub(crate) tools: BTreeMap<(CommandKey, u32), OpenTool>,
-    /// The model's own ids of calls, by the keys of their actions.
+    /// The model's own ids of tool calls, by the keys of their actions.
     pub(crate) call_ids: BTreeMap<CommandKey, Arc<str>>,
     pass: Option<OpenPass>,
     events: Vec<Event>,
@@ -42,11 +42,11 @@ pub(crate) struct RunSpans {
     stopped: Option<(String, StopClass, String)>,
     /// The instant of the last entry.
     last: Millis,
-    /// The instant of the last entry that is not about saving.
+    /// The instant of the last entry that is not about saving the outcome.
     active: Millis,
-    /// The sequence number of the entry that is heard next.
+    /// The sequence number of the next entry.
     next: u64,
-    /// The driver has left the run behind this entry.
+    /// The entry after which the driver left the run.
     left: Option<u64>,
     missed: u64,
 }
@@ -79,7 +79,7 @@ struct OpenPass {
 }
 
 impl RunSpans {
-    /// A run in its state before a driver begins, with what earlier drivers journaled.
+    /// A run in its state before a driver begins. `earlier` are the entries of earlier drivers.
     pub(crate) fn new(run: &Run, earlier: &[Entry], sampler: &dyn TraceSampler, shared: &Shared) -> Self {
         let started = Arc::new(run.started().clone());
         let place = started.trace();
@@ -121,7 +121,7 @@ impl RunSpans {
         self.run().as_str().to_owned()
     }
 
-    /// A tool is dispatched.
+    /// A tool call begins.
     pub(crate) fn dispatched(&mut self, call: &RunTool, key: &Arc<str>, at: Millis) {
         let (tool, key) = (Arc::clone(&call.tool), Arc::clone(key));
         let open = OpenTool { at, tool, key, parameters: Some(call.parameters.clone()), is_eager: false };
@@ -133,7 +133,7 @@ impl RunSpans {
         }
     }
 
-    /// A piece of news of a model call: a try of the client that failed.
+    /// An attempt of the client failed during a model call.
     pub(crate) fn news(&mut self, key: CommandKey, attempt: u32, news: &CallNews) {
         let unix_ms = crate::unix_ms();
         if let (Some(open), CallNews::Retrying { wait_ms, kind, status, message, .. }) =
@@ -148,34 +148,34 @@ impl RunSpans {
         }
     }
 
-    /// Entries were not heard.
+    /// Entries were lost.
     pub(crate) fn missed(&mut self, entries: u64) {
         self.missed += entries;
         self.next += entries;
     }
 
-    /// The driver has left the run: nothing comes from this entry on.
+    /// The driver leaves the run: no entry follows from this number on.
     pub(crate) fn leaves(&mut self, next: u64) {
         self.left = Some(next);
     }
 
-    /// Whether a driver continues the run where the last one of this process has left it. What of that still waits to be heard
-    /// comes first.
+    /// Whether a driver continues the run after the last driver of this process. Entries of that driver that were not
+    /// received yet come first.
     pub(crate) fn continues(&mut self, earlier: &[Entry]) -> bool {
         self.left.take_if(|left| *left == earlier.len() as u64).is_some()
     }
 
-    /// Whether nothing comes any more.
+    /// Whether no further entry follows.
     pub(crate) fn is_settled(&self) -> bool {
         self.left.is_some_and(|left| self.next >= left)
     }
 
-    /// Whether something still comes of a driver that has left.
+    /// Whether the driver has left and entries are still missing.
     pub(crate) fn is_settling(&self) -> bool {
         self.left.is_some()
     }
 
-    /// One entry.
+    /// Receives one entry.
     pub(crate) fn hear(&mut self, entry: &Entry, shared: &Shared) {
         self.apply(entry, Out { shared, sends: true });
     }
@@ -296,7 +296,7 @@ impl RunSpans {
         out.record(meter::CALL_OUTPUT, &labels, usage.total_output() as f64);
     }
 
-    /// The pass that something belongs to has begun at the latest now; the one before it has ended.
+    /// Begins the pass of an entry, unless it has begun, and ends the one before it.
     pub(crate) fn enter(&mut self, number: u32, at: Millis, out: Out<'_>) {
         if self.pass.as_ref().is_some_and(|open| open.number >= number) {
             return;
@@ -353,7 +353,7 @@ impl RunSpans {
         self.events.push(data::event(name, self.unix_ms(at), attributes));
     }
 
-    /// Ends a run of which nothing comes any more: its span, if it is over.
+    /// Ends the reporting of a run. Its span ends if the run has.
     pub(crate) fn end(mut self, shared: &Shared) {
         let out = Out { shared, sends: true };
         let Some((reason, class, line)) = self.stopped.take() else { return };
@@ -466,7 +466,7 @@ impl RunSpans {
     }
 }
 
-/// Where spans go, and whether: what other drivers journaled was sent by them.
+/// The destination of spans. Nothing is sent for entries of other drivers, which sent them themselves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Out<'a> {
     pub(crate) shared: &'a Shared,
@@ -493,7 +493,7 @@ pub(crate) fn record(name: &'static str, body: String, span: &SpanData) -> Recor
     Record { time, is_warning: false, name, body, attributes: Attributes::default(), context }
 }
 
-/// Whether a class of stops is a failure of the run: not where a person stopped it, or has to decide, or it is incomplete.
+/// Whether a class of stops is an error. A stop by a person, a pending decision and a partial result are not.
 fn is_error(class: StopClass) -> bool {
     matches!(class, StopClass::Failed | StopClass::InDoubt)
 }
@@ -508,7 +508,7 @@ pub(crate) fn with_usage(attributes: Attributes, usage: &Usage) -> Attributes {
         .with_some(names::ESTIMATED, usage.estimated.then_some(true))
 }
 
-/// An unknown cost is never 0.
+/// Adds the cost, unless it is unknown.
 fn with_cost(attributes: Attributes, cost: Cost) -> Attributes {
     attributes
         .with_some(names::COST, cost.total().map(PicoUsd::as_usd))

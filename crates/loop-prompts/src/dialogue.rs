@@ -26,8 +26,8 @@ pub struct Prompt {
     pub system: Arc<str>,
     /// The turns. The first and the last are the user's.
     pub turns: Vec<Message>,
-    /// Its size in bytes, and how many of them it shares with the previous main call. Of a selection: how many bytes the main
-    /// call after it has.
+    /// Its size in bytes, and how many of them it shares with the previous main call. For a selection: the bytes of the
+    /// main call after it.
     pub size: PromptSize,
 }
 
@@ -49,7 +49,7 @@ impl Prompt {
     }
 }
 
-/// What a second model is asked about in one section.
+/// The statements of one section about which a second model is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Questioned {
     /// The section's id.
@@ -63,7 +63,7 @@ pub struct Questioned {
 /// The variables of a template.
 type Variables = Vec<(&'static str, Value)>;
 
-/// Renders the prompts of one run and caches the turns: a turn costs what the pass adds.
+/// Renders the prompts of one run and caches the turns, so that rendering a turn costs only what the pass adds.
 ///
 /// It can be dropped and rebuilt at any time: the same run gives the same bytes.
 #[derive(Debug, Default)]
@@ -101,7 +101,7 @@ impl Dialogue {
         }
     }
 
-    /// What a second model is asked about these statements.
+    /// The prompt that asks a second model about these statements.
     pub fn opinion(&mut self, prompts: &Prompts, run: &Run, questioned: &[Questioned]) -> Prompt {
         opinion(prompts, run, questioned, self.of_run(run))
     }

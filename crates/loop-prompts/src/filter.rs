@@ -7,14 +7,15 @@ use crate::template::FILTER;
 use crate::text::line;
 use crate::{Prompt, Prompts};
 
-/// What a smart tool asks a model about its own results.
+/// A smart tool's question to a model about its own results.
 #[derive(Clone, Copy, Debug)]
 pub struct FilterQuestion<'a> {
     /// The work item's title.
     pub title: &'a str,
     /// What the tool was asked to look for. `None`: nothing in particular.
     pub target: Option<&'a str>,
-    /// What makes a result relevant, in the words of who made the tool. `None`: nothing beyond the title and the target.
+    /// What makes a result relevant, in the words of the tool's author. `None`: nothing beyond the title and the
+    /// target.
     pub instruction: Option<&'a str>,
     /// One line for each result. Its position is the index by which the model selects it.
     pub results: &'a [String],

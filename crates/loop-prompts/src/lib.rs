@@ -1,16 +1,50 @@
 //! Renders the prompts of a loop: from a [`Run`](loop_core::Run) to the bytes that a model reads.
 //!
-//! **What it is.** Templates (selector, analysis, refinement, final pass, repair, smart-tool filter, and those of loops
-//! with native calls), the fixed parts they arrange (evidence, executed tools, tool lines, section list, contract), and
-//! two layouts. **What it does not do.** No I/O, no model, no decision. **The nouns.** [`Prompts`] are a domain's
-//! templates. A [`Dialogue`] renders the prompts of one run with a document contract and caches them. A [`Prompt`] is
-//! what a model reads in one call. A [`Thread`] renders the new messages of a run with native calls.
+//! It has the templates (tool selection, analysis, refinement, final pass, repair, smart-tool filter), the fixed parts that
+//! they arrange (evidence, executed tools, tool lines, section list, contract), and the text of each tool result. In the
+//! append layout the system prompt is byte-identical for every run of a domain, and each pass's prompt is a byte prefix of
+//! the next one's on the same tier, so that providers' prompt caches hit.
 //!
-//! In the append layout the system prompt is byte-identical for every run of a domain. Each pass's prompt is a byte
-//! prefix of the next one's on the same tier, so that providers' prompt caches hit.
+//! # What it is not
 //!
-//! Tool text is untrusted. It is fenced with delimiters that carry the run's nonce, cleaned of control characters, and
-//! labelled with its source. A domain may replace template files as long as they keep the anchors.
+//! It does no I/O, calls no model and makes no decision. Tool text stays data: it is fenced with delimiters that carry the
+//! run's nonce, cleaned of control characters, and labelled with its source.
+//!
+//! # A prompt
+//!
+//! ```
+//! use loop_core::run::Provenance;
+//! use loop_core::spec::{ModelSpec, SectionSpec};
+//! use loop_core::types::{Digest, RunId};
+//! use loop_core::{Command, Facts, Run, RunSpec, WorkItem};
+//! use loop_prompts::{Dialogue, Prompts};
+//!
+//! let prompts = Prompts::builtin();
+//! let sections = [SectionSpec::new("situation", "Situation").required()];
+//! let spec = RunSpec::document("helpdesk", sections, ModelSpec::new("none", "none"));
+//! let item = WorkItem::new("T-1", "ticket", "Disk full", "web-1 has no space left.");
+//! let (tools, provenance) = (Digest::of("tools", b""), Provenance::default());
+//! let facts = Facts { unix_ms: 0, nonce: "k3j9".into(), prompts: prompts.hash(), tools, history: None, provenance };
+//! let (run, _first, _notes) = Run::start(RunId::new("r1"), spec.into(), item, facts);
+//!
+//! let commands = run.commands();
+//! let [Command::CallModel(call)] = commands.as_slice() else { panic!("a run begins with a model call") };
+//! let prompt = Dialogue::default().prompt(&prompts, &run, call.key).expect("it is a model call");
+//! assert!(prompt.system.contains("## Situation"));
+//! assert!(prompt.turns[0].text().contains("web-1 has no space left."));
+//! ```
+//!
+//! # The modules and items
+//!
+//! | module or item | what you find there |
+//! |---|---|
+//! | [`Prompts`], [`Layout`], [`PromptError`] | a domain's templates: the built-in ones, or replacements that keep the anchors |
+//! | [`Dialogue`], [`Prompt`], [`Questioned`] | the prompts of one run with a document contract, cached |
+//! | [`Thread`], [`Grown`] | the new messages of a run with native tool calls |
+//! | [`call_result`], [`observation_text`], [`markdown_of`] | the text that a model reads for a tool call |
+//! | [`FilterQuestion`] | the prompt of a smart tool's filter |
+//! | [`anchors`] | the headings, labels and delimiters that a program may search a prompt for |
+//! | [`submit`] | declarations of the calls that a protocol handles itself: submit, escalate, refuse, plan |
 
 pub mod anchors;
 mod dialogue;

@@ -1,5 +1,5 @@
-//! The tools that a protocol handles itself: that which submits an output, those with which a model proposes an end, and
-//! that with which it plans.
+//! Declarations of the calls that a protocol handles itself: the one that submits an output, those that propose an end,
+//! and the one that plans effects.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! How large values travel through the engine's journal: as they are, or as the id of a blob.
+//! Encodes values for the engine's messages: inline, or as the id of a blob if they are large.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -29,7 +29,7 @@ impl Carried {
     }
 }
 
-/// Why a value cannot travel.
+/// Why a value cannot be encoded or decoded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CarryError {
     #[error(
@@ -53,19 +53,19 @@ pub(crate) enum CarryError {
 }
 
 impl CarryError {
-    /// Whether another try cannot help.
+    /// Whether a retry cannot help.
     pub(crate) fn is_final(&self) -> bool {
         matches!(self, Self::TooLarge { .. })
     }
 }
 
-/// Gives values to the engine and takes them again. This is the one place that decides how they travel.
+/// Encodes and decodes values of the engine. Only this type decides whether a value is inline.
 #[derive(Debug, Default)]
 pub(crate) struct Carrier {
     store: Option<BlobStore>,
-    /// How long the blobs of a run stay after its end.
+    /// How long the blobs of a run are kept after its end.
     pub(crate) stay: Duration,
-    /// When this process last put a blob. A replay puts each blob of its run again.
+    /// When this process last put each blob. A replay puts each blob of its run again.
     recent: Mutex<HashMap<BlobId, Instant>>,
 }
 
@@ -74,13 +74,13 @@ impl Carrier {
         Self { store: Some(store), stay, recent: Mutex::default() }
     }
 
-    /// Whether values above [`INLINE_BYTES`] go to a store. The answer of the worker that begins a run counts for the whole
-    /// run, since a replay has to send the same bytes.
+    /// Whether values above [`INLINE_BYTES`] go to a store. The worker that begins a run decides for the whole run,
+    /// since a replay must send the same bytes.
     pub(crate) fn has_store(&self) -> bool {
         self.store.is_some()
     }
 
-    /// What a workflow sends: the same bytes in each replay.
+    /// Encodes a value that the workflow sends. Each replay gives the same bytes.
     pub(crate) async fn give<T: Serialize>(
         &self,
         run: &str,
@@ -94,8 +94,8 @@ impl Carrier {
         inline(text)
     }
 
-    /// What a call returns. The engine records it once, so it travels inline where the store fails: what was done is not lost
-    /// with it.
+    /// Encodes the result of a call. The engine records it once, so it is sent inline if the store fails, which keeps
+    /// the result of an action from being lost.
     pub(crate) async fn give_result<T: Serialize>(
         &self,
         run: &str,
@@ -112,7 +112,7 @@ impl Carrier {
         inline(text)
     }
 
-    /// The value again.
+    /// Decodes a value.
     pub(crate) async fn take<T: DeserializeOwned>(
         &self,
         run: &str,
@@ -179,11 +179,11 @@ fn inline(text: Box<RawValue>) -> Result<Carried, CarryError> {
     }
 }
 
-/// How many bytes travel as they are where there is a store.
+/// The most bytes of an inline value if there is a store.
 const INLINE_BYTES: usize = 64 << 10;
-/// How many bytes a value may have without a store. Restate takes messages of 32 MiB unless it is configured otherwise.
+/// The most bytes of a value without a store. Restate accepts messages of 32 MiB by default.
 pub(crate) const MAX_BYTES: usize = 24 << 20;
-/// How long a blob that was put is taken to be there. A sweep leaves younger ones.
+/// How long a blob that was put is assumed to exist. A sweep keeps younger ones.
 const STAYS: Duration = Duration::from_secs(3_600);
 const MAX_RECENT: usize = 1 << 16;
 

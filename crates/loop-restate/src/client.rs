@@ -1,4 +1,4 @@
-//! Submits runs to Restate and says something to them, over HTTP.
+//! The client of a Restate server: submits runs, waits for them, and sends them messages, over HTTP.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -14,21 +14,21 @@ use serde_json::{Value, json};
 
 use crate::wire::{CALLS, Ended, EngineStatus, EngineSubmission, INBOX, RUN, WorkerDomain};
 
-/// Speaks to the ingress of a Restate server. Each method but [`wait`](Self::wait) waits 30 s for an answer, and returns
-/// [`ClientError::Silent`] then, or [`ClientError::NotRead`] where the message has arrived.
+/// A client of the ingress of a Restate server. Each method but [`wait`](Self::wait) waits 30 s for a response. Then it
+/// returns [`ClientError::Silent`], or [`ClientError::NotRead`] if the message has arrived.
 #[derive(Clone, Debug)]
 pub struct Client {
     http: reqwest::Client,
     base: String,
-    /// How long an answer may take that does not wait for the end of a run.
+    /// The time limit of a response that does not wait for the end of a run.
     patience: Duration,
 }
 
-/// Why Restate, or a run in it, did not answer.
+/// Why a request to Restate, or to a run in it, failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The server cannot be reached, or its answer is cut.
+    /// The server cannot be reached, or its response was cut.
     #[error("{url}: {message}; check that Restate runs there")]
     Unreachable {
         /// The address.
@@ -36,26 +36,26 @@ pub enum ClientError {
         /// The error of the connection.
         message: String,
     },
-    /// The server is reached and does not answer. It may have what was sent.
+    /// The server can be reached but does not respond. It may have received the request.
     #[error(
         "{url}: no answer for {seconds} s; check that Restate runs there, and a worker of the domain. What was sent may arrive"
     )]
     Silent {
         /// The address.
         url: String,
-        /// How long it was waited for.
+        /// How long the client waited.
         seconds: u64,
     },
-    /// Restate does not know what is asked for.
+    /// Restate does not know the run or service.
     #[error("{message}")]
     Unknown {
-        /// What it says.
+        /// The message of Restate.
         message: String,
     },
-    /// The URL is not one of HTTP.
+    /// It is not an HTTP URL.
     #[error("`{url}` is not a URL of a Restate server; give one such as http://127.0.0.1:8080")]
     Url {
-        /// What was given.
+        /// The URL as given.
         url: String,
     },
     /// The run of this key was submitted for another item.
@@ -66,7 +66,7 @@ pub enum ClientError {
         /// The run that has the key.
         run: RunId,
     },
-    /// Something else than the expected part of Restate answers there.
+    /// A response that Restate would not give there, for example because the port is that of the admin API.
     #[error(
         "{url}: {status}, which Restate does not answer there; the ingress has port 8080 and the admin API 9070 by default"
     )]
@@ -76,7 +76,7 @@ pub enum ClientError {
         /// The status of the response.
         status: u16,
     },
-    /// No worker has registered itself at the server.
+    /// No worker is registered with the server.
     #[error(
         "{url}: no worker is registered; start one with `loopgate engine worker --register` and the URL of the admin API"
     )]
@@ -84,17 +84,17 @@ pub enum ClientError {
         /// The address.
         url: String,
     },
-    /// The run has a message and has not read it.
+    /// The run has received a message and has not read it.
     #[error(
         "run {run} has the message and has not read it for {seconds} s; it reads it as soon as a worker of its domain runs"
     )]
     NotRead {
         /// The run.
         run: RunId,
-        /// How long it was waited for.
+        /// How long the client waited.
         seconds: u64,
     },
-    /// The run has read a message, which changes nothing.
+    /// The run has read a message that has no effect.
     #[error("run {run} does not take it: {why}")]
     NotTaken {
         /// The run.
@@ -107,17 +107,17 @@ pub enum ClientError {
     Killed {
         /// The run.
         run: RunId,
-        /// What Restate says.
+        /// The message of Restate.
         why: String,
     },
-    /// It refuses.
+    /// Restate refused the request.
     #[error("{url}: {status}: {message}")]
     Refused {
         /// The address.
         url: String,
         /// The status of the response.
         status: u16,
-        /// What it says.
+        /// The message of Restate.
         message: String,
     },
 }
@@ -126,34 +126,34 @@ pub enum ClientError {
 #[derive(Deserialize)]
 struct RestateError {
     message: String,
-    /// `ingress`: no handler was called. `invocation`: it is the error of the run or of a handler.
+    /// `ingress`: no handler was called. `invocation`: the run or a handler failed.
     #[serde(default)]
     source: Option<String>,
 }
 
-/// A run that was submitted.
+/// A submitted run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubmittedRun {
     /// The run's id.
     pub run: RunId,
-    /// Whether it was submitted before: nothing new begins.
+    /// Whether it was submitted before, so that nothing new begins.
     pub is_known: bool,
 }
 
-/// What Restate has of a run.
+/// The state of a run in Restate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvocationState {
-    /// It is under way.
+    /// It is in progress.
     Open,
     /// It has ended with an outcome.
     Ended,
-    /// It has ended without one: an operator killed it, or it could not begin.
+    /// It has ended without an outcome: an operator killed it, or it could not begin.
     Killed {
-        /// What Restate says.
+        /// The message of Restate.
         why: String,
     },
-    /// Restate does not know it: it was never submitted there, or ended longer ago than Restate keeps it.
+    /// Restate does not know it: it was never submitted there, or Restate no longer stores it.
     Unknown,
 }
 
@@ -162,7 +162,7 @@ pub enum InvocationState {
 pub struct PostedMessage {
     /// Its number among the run's messages, from 0.
     pub number: u64,
-    /// Whether the run keeps it until it asks about the action: other calls of the pass still run.
+    /// Whether the run stores it until it asks about the action, since other calls of the pass still run.
     pub is_kept: bool,
 }
 
@@ -170,7 +170,7 @@ impl Client {
     /// A client of the server whose ingress has this URL, for example `http://127.0.0.1:8080`.
     ///
     /// # Errors
-    /// If the URL is not one, or there is no HTTP client for this system.
+    /// The URL is not valid, or this system has no HTTP client.
     pub fn new(url: &str) -> Result<Self, ClientError> {
         let base = url.trim_end_matches('/').to_owned();
         let failed = |message: String| ClientError::Unreachable { url: base.clone(), message };
@@ -180,7 +180,7 @@ impl Client {
         Ok(Self { http, base, patience: PATIENCE })
     }
 
-    /// The id of the run of this key in this domain: the same each time, so that an item is submitted once.
+    /// The run id of a key in a domain. It is always the same, so that an item is submitted once.
     pub fn run_of_key(domain: &str, key: &str) -> RunId {
         let digest = Digest::of("restate-run", format!("{domain}\n{key}").as_bytes()).to_string();
         let hex: String = digest.chars().filter(char::is_ascii_hexdigit).take(32).collect();
@@ -189,10 +189,10 @@ impl Client {
         RunId::new(id)
     }
 
-    /// Submits an item as this run. Submitting it again begins nothing.
+    /// Submits an item as this run. A second submission begins nothing.
     ///
     /// # Errors
-    /// If Restate cannot be reached or refuses, or the run was submitted for another item.
+    /// Restate cannot be reached or refuses, or the run was submitted for another item.
     pub async fn submit(
         &self,
         run: &RunId,
@@ -210,11 +210,11 @@ impl Client {
         Ok(SubmittedRun { run: run.clone(), is_known })
     }
 
-    /// Waits until the run has ended. A connection that breaks meanwhile is made again for two minutes, since a server that is
-    /// started again continues its runs.
+    /// Waits until the run has ended. A broken connection is re-established for two minutes, since a restarted server
+    /// continues its runs.
     ///
     /// # Errors
-    /// If Restate cannot be reached, does not know the run, or the run could not begin.
+    /// Restate cannot be reached, does not know the run, or the run could not begin.
     pub async fn wait(&self, run: &RunId) -> Result<Ended, ClientError> {
         let url = format!("{}/restate/workflow/{RUN}/{run}/attach", self.base);
         let mut lost: Option<Instant> = None;
@@ -241,18 +241,18 @@ impl Client {
         }
     }
 
-    /// What the run does now.
+    /// What the run is doing.
     ///
     /// # Errors
-    /// If Restate cannot be reached or does not know the run.
+    /// Restate cannot be reached or does not know the run.
     pub async fn status(&self, run: &RunId) -> Result<EngineStatus, ClientError> {
         self.send(Method::POST, &format!("{RUN}/{run}/status"), None::<&()>).await
     }
 
-    /// What Restate has of the run.
+    /// The state of the run in Restate.
     ///
     /// # Errors
-    /// If Restate cannot be reached.
+    /// Restate cannot be reached.
     pub async fn state(&self, run: &RunId) -> Result<InvocationState, ClientError> {
         let path = format!("restate/workflow/{RUN}/{run}/output");
         let answer = self.within(&path, self.answer(Method::GET, &path, None::<&()>)).await?;
@@ -270,12 +270,12 @@ impl Client {
         }
     }
 
-    /// Says something to the run, and waits until the run has read it. The message has a place in the run from then on,
-    /// also where it waits in vain for a worker.
+    /// Sends a message to the run, and waits until the run has read it. The message stays in the run's inbox even if
+    /// this times out.
     ///
     /// # Errors
-    /// If Restate cannot be reached or does not know the run, the run is over or has not read the message for 30 s, or the
-    /// message changes nothing.
+    /// Restate cannot be reached or does not know the run, the run has ended or has not read the message for 30 s, or
+    /// the message has no effect.
     pub async fn post(&self, run: &RunId, message: &RunMessage) -> Result<PostedMessage, ClientError> {
         // A run that was killed keeps its status, and would never read it.
         if let InvocationState::Killed { why } = self.state(run).await? {
@@ -299,15 +299,15 @@ impl Client {
     /// The domains of the workers.
     ///
     /// # Errors
-    /// If Restate cannot be reached, or no worker is registered.
+    /// Restate cannot be reached, or no worker is registered.
     pub async fn domains(&self) -> Result<Vec<WorkerDomain>, ClientError> {
         self.send(Method::POST, &format!("{CALLS}/domains"), None::<&()>).await
     }
 
-    /// Registers the worker at `worker` with the server whose admin API has this client's URL.
+    /// Registers the worker at URL `worker` with the server. This client must have the URL of the server's admin API.
     ///
     /// # Errors
-    /// If the server cannot be reached, or cannot reach the worker.
+    /// The server cannot be reached, or cannot reach the worker.
     pub async fn register(&self, worker: &str) -> Result<(), ClientError> {
         let deployment = json!({"uri": worker, "force": true});
         self.send::<Value>(Method::POST, "deployments", Some(&deployment)).await.map(drop)
@@ -349,7 +349,7 @@ impl Client {
     }
 }
 
-/// What the server answers.
+/// A response of the server.
 struct Answer {
     url: String,
     status: StatusCode,
@@ -373,7 +373,7 @@ impl Answer {
         serde_json::from_slice(&self.bytes).ok()
     }
 
-    /// The error of an answer that is not a success.
+    /// The error of a failed response.
     fn refused(self) -> ClientError {
         let answer = self.error();
         let Self { url, status, .. } = self;
@@ -398,13 +398,13 @@ fn unreachable(url: &str, error: &(dyn std::error::Error + 'static)) -> ClientEr
 
 /// The status of the ingress for an invocation that has not ended.
 const NOT_READY: u16 = 470;
-/// How long an answer may take. Restate answers, and a worker reads a message, within milliseconds.
+/// The time limit of a response. Restate responds, and a worker reads a message, within milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a connection that broke is made again.
+/// How long a broken connection is re-established.
 const RECONNECTS: Duration = Duration::from_secs(120);
-/// A connection that breaks sooner counts as a failed try.
+/// A connection that breaks sooner counts as a failed attempt.
 const SHORT: Duration = Duration::from_secs(5);
-/// The time between two tries.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -1,18 +1,40 @@
-//! AI agent loops on Restate: each run is a workflow of the durable engine.
+//! Drives agent runs with [Restate](https://restate.dev), a durable execution engine: each run is a Restate workflow.
 //!
-//! Restate keeps what happened in a run, so that a run continues on any worker after a worker, a server or a machine is gone.
-//! The run itself is the same as on one machine: the same core decides, the same models and tools are called, and the journal
-//! has the same entries. [`loop_runtime::engine`] has the parts of it that know nothing of Restate.
+//! Restate records every step of a run, so a run continues on any worker after a worker, a server or a machine fails. The run is
+//! the same as on one machine: the same core decides, the same models and tools are called, and the journal has the same entries.
 //!
-//! | module | what is in it |
+//! **What it is not.** It is not a queue of its own and not a Restate server, which the operator runs. It makes no decisions about a
+//! run. Shared budgets are not supported. No type of the Restate SDK is public.
+//!
+//! A worker, and a client that submits a run to it:
+//!
+//! ```no_run
+//! use loop_restate::{Client, Worker, wire::EngineSubmission};
+//! # use loop_runtime::{Runner, WorkItem};
+//!
+//! # async fn worked(runner: Runner) -> Result<(), Box<dyn std::error::Error>> {
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:9080").await?;
+//! Worker::new().with(runner)?.serve(listener, std::future::pending::<()>()).await;
+//! # Ok(())
+//! # }
+//! # async fn submitted(item: WorkItem) -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::new("http://127.0.0.1:8080")?;
+//! let run = Client::run_of_key("help", "ticket-1042");
+//! client.submit(&run, &EngineSubmission { domain: "help".into(), item, key: None }).await?;
+//! println!("{}", client.wait(&run).await?.text);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | module | what you find there |
 //! |---|---|
-//! | [`worker`] | the loops that a worker runs, and what a call is made of |
-//! | [`client`] | submits runs, and says something to them, over HTTP |
-//! | [`blobs`] | large values, each under the digest of its content, in a folder or a bucket |
+//! | [`worker`] | the worker: drives the runs of its domains and makes their calls |
+//! | [`client`] | the client: submits runs, waits for them, and sends them messages, over HTTP |
+//! | [`wire`] | the JSON messages between the two |
+//! | [`blobs`] | a store for large values, by their digest, in a folder or an S3 bucket |
 //! | [`sweep`] | deletes the blobs of runs that were killed |
-//! | [`wire`] | what is sent between the two, as JSON |
 //!
-//! The SDK of Restate is used in one private module. Nothing of it is visible from outside.
+//! [`loop_runtime::engine`] has the parts that do not depend on Restate. `docs/how-to/restate.md` shows how to operate it.
 
 pub mod blobs;
 mod carried;

@@ -1,7 +1,7 @@
-//! The services that Restate calls. No other module names the SDK.
+//! The Restate services of a worker. No other module uses the SDK.
 //!
-//! What is awaited in the workflow's handler is a recorded fact: a call of a service, a durable promise or a durable timer.
-//! Order, time and chance come from these alone, so a replay makes the same steps.
+//! The workflow handler only awaits what Restate records: a call of a service, a durable promise or a durable timer.
+//! Order, time and randomness are from these alone, so a replay takes the same steps.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -47,7 +47,7 @@ pub(crate) async fn serve(worker: Arc<Worker>, listener: TcpListener, ends: impl
     HttpServer::new(endpoint).serve_with_cancel(listener, ends).await;
 }
 
-/// A handler whose worker is gone is called again soon, and as long as it takes.
+/// The options of a handler, which is retried soon and without an end if its worker is gone.
 fn retried() -> ServiceOptions {
     ServiceOptions::new()
         .retry_policy_initial_interval(FIRST_RETRY)
@@ -62,18 +62,18 @@ const FIRST_RETRY: Duration = Duration::from_millis(50);
 const LAST_RETRY: Duration = Duration::from_secs(5);
 const MAX_ATTEMPTS: u64 = 1_000_000;
 
-/// The state of a run's workflow: what it does now.
+/// The state key of a run's workflow: what it is doing.
 const STATUS: &str = "status";
-/// The promise of what the run was submitted for: see [`EngineSubmission::digest`].
+/// The promise of the run's submission digest: see [`EngineSubmission::digest`].
 const SUBMITTED: &str = "submitted";
-/// The promise of the run's end, for those who wait for a receipt.
+/// The promise of the run's end, for callers that wait for a receipt.
 const ENDED: &str = "ended";
 /// The state of an inbox: the number of the next message.
 const NEXT: &str = "next";
 
-/// What the workflow waits for.
+/// What the workflow received.
 enum Arrived {
-    /// Calls ended, in one call of the service or in none: the engine says that it failed.
+    /// These calls ended, with their output. `None`: the service call failed.
     Calls(Vec<WorkKey>, Option<CallOutput>),
     Message(Delivery),
     Deadline(Millis),
@@ -83,7 +83,7 @@ type ReceiptWait<'a> = Pin<Box<dyn DurableFuture<Output = Option<Json<MessageRec
 
 type Waiting<'a> = Pin<Box<dyn DurableFuture<Output = Arrived> + Send + 'a>>;
 
-/// Calls for a worker.
+/// Calls for a worker to make.
 #[derive(Debug, Serialize, Deserialize)]
 struct CallInput {
     run: Arc<str>,
@@ -111,7 +111,7 @@ struct BeginInput {
 #[derive(Debug, Serialize, Deserialize)]
 struct BeginOutput {
     begun: Begun,
-    /// Whether large values of this run are in a store of blobs.
+    /// Whether large values of this run are in a blob store.
     #[serde(default)]
     by_reference: bool,
 }
@@ -233,20 +233,20 @@ impl RunWorkflow {
         }
     }
 
-    /// What the run does now.
+    /// What the run is doing.
     #[handler]
     async fn status(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<Json<EngineStatus>> {
         let status: Option<Json<EngineStatus>> = ctx.get(STATUS).await?;
         status.ok_or_else(|| unknown(ctx.key()).into())
     }
 
-    /// What the run was submitted for. It waits until the run has begun.
+    /// The digest of the run's submission. It waits until the run has begun.
     #[handler]
     async fn submitted(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<String> {
         Ok(ctx.promise::<String>(SUBMITTED).await?)
     }
 
-    /// What became of the message with this number. It waits until the run has read it.
+    /// The result of the message with this number. It waits until the run has read it.
     #[handler]
     async fn receipt(
         &self,
@@ -269,7 +269,7 @@ impl RunWorkflow {
         }
     }
 
-    /// Takes a message, of the inbox alone.
+    /// Receives a message. Only the inbox calls it.
     #[handler(ingress_private = true)]
     async fn deliver(
         &self,
@@ -286,7 +286,7 @@ impl RunWorkflow {
     }
 }
 
-/// Makes the calls of runs.
+/// The service that makes the calls of runs.
 struct CallService(Arc<Worker>);
 
 #[restate_sdk::service(name = "LoopgateCalls")]
@@ -310,11 +310,11 @@ impl CallService {
         Ok(ctx.run(begin).retry_policy(policy).name("begin").await?)
     }
 
-    /// Makes one call, or the cheap reads of one batch. Each is made once. A call whose process ended in the middle is
-    /// reported to the run as lost, unless it may be made twice.
+    /// Makes one call, or the cheap reads of one batch. Each is made once. If the process ended during a call, the run
+    /// gets it as lost, unless the call may be repeated.
     ///
-    /// The result is recorded before it is returned. Restate may have the output of a handler and call it once more, and
-    /// then the output has to be the same.
+    /// The result is recorded before it is returned: Restate may call the handler again although it has the output, and
+    /// then the output must be the same.
     #[handler(ingress_private = true)]
     async fn make(&self, ctx: Context<'_>, Json(input): Json<CallInput>) -> HandlerResult<Json<CallOutput>> {
         let runner = self.0.runner(&input.domain).map_err(again)?;
@@ -346,7 +346,7 @@ impl CallService {
         Ok(ctx.run(make).name("make").await?)
     }
 
-    /// Cancels a call that this worker makes. Of a call of another worker nothing is known here.
+    /// Cancels a call that this worker makes. It does not know the calls of other workers.
     #[handler(ingress_private = true)]
     async fn abort(&self, _ctx: Context<'_>, Json(input): Json<AbortInput>) -> HandlerResult<()> {
         self.0.abort(&input.run, input.of);
@@ -366,12 +366,12 @@ impl CallService {
     }
 }
 
-/// Takes the messages for a run, one after another, and numbers them.
+/// The inbox of a run: accepts messages one after another, and numbers them.
 struct InboxObject;
 
 #[restate_sdk::object(name = "LoopgateInbox")]
 impl InboxObject {
-    /// Gives a message to the run, whose inbox this is. Its number.
+    /// Passes a message to the run of this inbox. Returns its number.
     #[handler]
     async fn post(&self, ctx: ObjectContext<'_>, Json(message): Json<RunMessage>) -> HandlerResult<u64> {
         let number: u64 = ctx.get(NEXT).await?.unwrap_or(0);
@@ -387,12 +387,12 @@ impl InboxObject {
     }
 }
 
-/// The promise of a message.
+/// The name of the promise of a message.
 fn promise(number: u64) -> String {
     format!("message-{number}")
 }
 
-/// The promise of what became of a message.
+/// The name of the promise of a message's result.
 fn receipt_of(number: u64) -> String {
     format!("receipt-{number}")
 }
@@ -406,7 +406,7 @@ fn message<'a>(ctx: &'a WorkflowContext<'a>, name: &'a str) -> Waiting<'a> {
     }))
 }
 
-/// The calls to make: the cheap reads of a batch in one, each other one alone.
+/// The calls to make: the cheap reads of a batch together, each other one alone.
 fn grouped(start: Vec<EngineWork>) -> Vec<Vec<EngineWork>> {
     let (reads, others): (Vec<EngineWork>, Vec<EngineWork>) =
         start.into_iter().partition(EngineWork::is_cheap_read);
@@ -422,12 +422,13 @@ fn over(run: &str) -> TerminalError {
     TerminalError::new_with_code(409, format!("run {run} is over; `loopgate show {run}` shows it"))
 }
 
-/// An error after which the engine calls the handler again. The SDK reports such errors by `Debug`, and operators read them.
+/// An error after which the engine retries the handler. The SDK reports such errors by `Debug`, and operators read
+/// them.
 fn again(error: impl std::error::Error) -> HandlerError {
     Line(error.to_string()).into()
 }
 
-/// The one line of an error, whichever way it is printed.
+/// The one line of an error, for `Display` and `Debug`.
 #[derive(thiserror::Error)]
 #[error("{0}")]
 struct Line(String);
@@ -438,12 +439,12 @@ impl fmt::Debug for Line {
     }
 }
 
-/// Where another try cannot help.
+/// An error that a retry cannot fix.
 fn terminal(error: impl std::error::Error) -> TerminalError {
     TerminalError::new_with_code(400, error.to_string())
 }
 
-/// A blob that cannot be read or put is tried again: an operator can mend the store.
+/// The error of a blob that cannot be read or put. It is retried, since an operator can repair the store.
 fn uncarried(error: CarryError) -> HandlerError {
     if error.is_final() { terminal(error).into() } else { again(error) }
 }
@@ -453,7 +454,7 @@ fn stuck(run: &EngineRun) -> EngineRunError {
 }
 
 impl WorkerError {
-    /// Whether another try cannot help.
+    /// Whether a retry cannot help.
     fn is_final(&self) -> bool {
         matches!(self, Self::Start(_) | Self::Taken { .. })
     }

@@ -1,7 +1,8 @@
-//! Deletes the blobs of runs that are over. A worker deletes those of a run that ends, and none of a run that was killed.
+//! Deletes the blobs of runs that have ended. A worker deletes the blobs of a run that ends, but not of a run that was
+//! killed.
 //!
-//! A blob begins with the id of its run: see [`Worker::with_blobs`](crate::Worker::with_blobs). Restate, and the journal where
-//! Restate does not know the run, say whether that run is over. A run that is over never puts a blob again.
+//! A blob begins with the id of its run: see [`Worker::with_blobs`](crate::Worker::with_blobs). Restate, or else the
+//! journal, says whether that run has ended. A run that has ended never puts a blob again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,34 +19,34 @@ use crate::client::{Client, ClientError, InvocationState};
 pub struct RunBlobs {
     /// The run.
     pub run: RunId,
-    /// Whether it may still need them.
+    /// Whether the run may still need them.
     pub need: BlobNeed,
-    /// The blobs that are older than the age.
+    /// The blobs that are old enough.
     pub blobs: Vec<BlobId>,
-    /// Their bytes in all.
+    /// Their total size in bytes.
     pub bytes: u64,
 }
 
 /// Whether a run may still need its blobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlobNeed {
-    /// The run is over, as Restate or the journal says.
+    /// The run has ended, as Restate or the journal says.
     Over,
-    /// The run is under way.
+    /// The run is in progress.
     Open,
-    /// Restate does not know the run, and the journal has no end of it. It was killed longer ago than Restate keeps it, or
-    /// it is a run of another server.
+    /// Restate does not know the run, and the journal does not have its end. It was killed so long ago that Restate no
+    /// longer stores it, or it belongs to another server.
     Unknown,
 }
 
 /// The old blobs of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OldBlobs {
-    /// Those of runs, by run.
+    /// Blobs of runs, by run.
     pub runs: Vec<RunBlobs>,
-    /// How many blobs name no run. They are left alone.
+    /// How many blobs do not name a run. They are kept.
     pub others: u64,
-    /// Whether there are more than were looked at.
+    /// Whether there are more blobs than were checked.
     pub is_cut: bool,
 }
 
@@ -65,12 +66,12 @@ pub enum SweepError {
 }
 
 impl OldBlobs {
-    /// Looks at `max` blobs that were last put longer ago than `older_than`, and asks Restate and the journal about their
-    /// runs. Nothing is deleted.
+    /// Checks at most `max` blobs that were last put longer ago than `older_than`, and asks Restate and the journal
+    /// about their runs. Nothing is deleted.
     ///
     /// # Errors
-    /// If the store, Restate or the journal cannot be reached, or no worker is registered at the server: then it is
-    /// probably another one.
+    /// The store, Restate or the journal cannot be reached, or no worker is registered with the server, which then is
+    /// probably the wrong one.
     pub async fn find(
         store: &BlobStore,
         client: &Client,
@@ -107,10 +108,10 @@ impl OldBlobs {
 }
 
 impl RunBlobs {
-    /// Deletes the blobs that are still older than the age. How many were, and their bytes.
+    /// Deletes the blobs that are still old enough. Returns how many were deleted, and their size in bytes.
     ///
     /// # Errors
-    /// If the store cannot be reached. What was deleted until then stays deleted; a sweep can be repeated.
+    /// The store cannot be reached. Deleted blobs stay deleted, and the deletion can be repeated.
     pub async fn delete(&self, store: &BlobStore, older_than: Duration) -> Result<(u64, u64), BlobError> {
         let deleted = futures::stream::iter(&self.blobs).map(|id| store.delete_older(*id, older_than));
         let deleted: Vec<Option<u64>> = deleted.buffer_unordered(AT_ONCE).try_collect().await?;
@@ -137,7 +138,7 @@ async fn need_of(run: &RunId, client: &Client, journal: &dyn Journal) -> Result<
     }
 }
 
-/// The run that a blob names in its first line. `None`: it is not of a worker.
+/// The run that a blob names in its first line. `None`: a worker did not write the blob.
 fn run_in(beginning: &[u8]) -> Option<RunId> {
     let line = beginning.split(|byte| *byte == b'\n').next().filter(|line| line.len() < beginning.len())?;
     let line = std::str::from_utf8(line).ok()?;
@@ -145,7 +146,7 @@ fn run_in(beginning: &[u8]) -> Option<RunId> {
     is_id.then(|| RunId::new(line))
 }
 
-/// The length of an id with its line break, and some more.
+/// The length of a run id with its line break, and some reserve.
 const MAX_RUN_BYTES: u64 = 64;
 const AT_ONCE: usize = 8;
 

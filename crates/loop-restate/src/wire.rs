@@ -1,4 +1,4 @@
-//! What a client sends to a run and gets from it, as JSON.
+//! The JSON messages between a client and a run.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ pub struct EngineSubmission {
     pub domain: Arc<str>,
     /// The work item.
     pub item: WorkItem,
-    /// The caller's idempotency key, for the journal. `None`: it gave none.
+    /// The caller's idempotency key, for the journal. `None`: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Arc<str>>,
 }
 
 impl EngineSubmission {
-    /// The digest of what is asked for: the domain and the item, without the caller and the trace.
+    /// The digest of the domain and the item, without the caller and the trace.
     pub(crate) fn digest(&self) -> String {
         let item = WorkItem { caller: None, trace: None, traceparent: None, ..self.item.clone() };
         let text = json!([self.domain, item]).to_string();
@@ -66,15 +66,15 @@ pub struct WorkerDomain {
     pub spec: String,
 }
 
-/// How many messages a run takes from people.
+/// The most messages from people to a run.
 pub const MAX_MESSAGES: u64 = 256;
 
-/// The engine's name, as a run's first event has it.
+/// The engine's name in a run's first event.
 pub const ENGINE: &str = "restate";
 
-/// The workflow, by its name in Restate. Its key is the run's id.
+/// The name of the workflow in Restate. Its key is the run's id.
 pub const RUN: &str = "LoopgateRun";
-/// The service that makes calls.
+/// The name of the service that makes calls.
 pub const CALLS: &str = "LoopgateCalls";
-/// The object that takes messages for a run, one after another. Its key is the run's id.
+/// The name of the virtual object that accepts messages for a run, one after another. Its key is the run's id.
 pub const INBOX: &str = "LoopgateInbox";

@@ -1,4 +1,4 @@
-//! What a worker runs: the loops of its domains.
+//! The worker: drives the runs of its domains and makes their calls.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,16 +20,16 @@ use crate::carried::Carrier;
 use crate::sdk;
 use crate::wire::{ENGINE, Ended, EngineSubmission, WorkerDomain};
 
-/// The loops that a worker runs, by the names of their domains.
+/// A worker with one runner for each domain, by name.
 #[derive(Debug, Default)]
 pub struct Worker {
     runners: BTreeMap<Arc<str>, Runner>,
-    /// What cancels the calls that are made now, by the run and the call.
+    /// The cancellation tokens of the calls in progress, by run and call.
     under_way: Mutex<BTreeMap<(Arc<str>, WorkKey), CancellationToken>>,
     carrier: Carrier,
 }
 
-/// Calls that are made now. They are forgotten when it is dropped.
+/// Calls in progress. They are removed when this is dropped.
 pub(crate) struct UnderWay<'a> {
     worker: &'a Worker,
     run: Arc<str>,
@@ -47,17 +47,17 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// Why a worker does not begin a run, or make a call.
+/// Why a worker cannot begin a run or make a call.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkerError {
-    /// Two loops have domains of one name.
+    /// Two runners have domains of the same name.
     #[error("two domains are named `{name}`; give one of them another name")]
     Twice {
         /// The name.
         name: Arc<str>,
     },
-    /// The runs of a domain share a budget, which is kept on one machine.
+    /// The runs of a domain share a budget, which is stored on one machine.
     #[error(
         "domain `{name}`: budgets that runs share are not kept with Restate; leave [budget] out, or use `loopgate serve`"
     )]
@@ -65,7 +65,7 @@ pub enum WorkerError {
         /// The domain.
         name: Arc<str>,
     },
-    /// It has no such domain.
+    /// The worker has no such domain.
     #[error("this worker has no domain `{name}`; start one with --domain for it")]
     UnknownDomain {
         /// The domain.
@@ -96,20 +96,20 @@ pub enum WorkerError {
 pub(crate) enum Begun {
     /// With this event.
     First(Box<Event>),
-    /// Not at all: the journal has it, and it ended so.
+    /// Not at all: the journal has the run, and it has ended.
     Ended(Box<Ended>),
 }
 
 impl Worker {
-    /// A worker without a domain.
+    /// A worker without domains.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The worker with one more loop.
+    /// The worker with one more runner.
     ///
     /// # Errors
-    /// If it has a loop of a domain with this name, or the runs of the loop share budgets.
+    /// It has a runner for a domain of this name already, or the runs of the runner share budgets.
     pub fn with(mut self, runner: Runner) -> Result<Self, WorkerError> {
         let name = Arc::clone(&runner.spec().domain);
         if runner.shared_budgets().is_some() {
@@ -121,9 +121,9 @@ impl Worker {
         }
     }
 
-    /// The worker with a store for large values: what a call carries above 64 KiB goes there, and its id to the engine. All
-    /// workers of a server have the same store. The blobs of a run are deleted when it has ended for `stay`: until Restate has
-    /// the end of the run, another worker may have to read them.
+    /// The worker with a blob store: values of more than 64 KiB are stored there, and the engine gets their ids. All
+    /// workers of a server need the same store. The blobs of a run are deleted after `stay`, counted from its end:
+    /// until Restate has recorded the end, another worker may have to read them.
     #[must_use]
     pub fn with_blobs(mut self, store: BlobStore, stay: Duration) -> Self {
         self.carrier = Carrier::with_store(store, stay);
@@ -134,7 +134,7 @@ impl Worker {
         &self.carrier
     }
 
-    /// Serves the engine until `ends` is ready. What is under way then continues in another worker, or in the next.
+    /// Serves the engine until `ends` completes. Runs in progress then continue in another worker, or after a restart.
     pub async fn serve(self, listener: TcpListener, ends: impl Future) {
         sdk::serve(Arc::new(self), listener, ends).await;
     }
@@ -144,7 +144,7 @@ impl Worker {
         runner.ok_or_else(|| WorkerError::UnknownDomain { name: Arc::clone(domain) })
     }
 
-    /// The longest that one call may take.
+    /// The longest time limit of a call.
     pub(crate) fn slowest_call(&self) -> Duration {
         let specs = self.runners.values().map(Runner::spec);
         let limits = specs.flat_map(|spec| {
@@ -167,7 +167,7 @@ impl Worker {
         UnderWay { worker: self, run: Arc::clone(run), keys: keys.to_vec(), cancel }
     }
 
-    /// Cancels a call, if it is made now.
+    /// Cancels a call, if it is in progress.
     pub(crate) fn abort(&self, run: &Arc<str>, of: WorkKey) {
         if let Some(cancel) = self.lock().get(&(Arc::clone(run), of)) {
             cancel.cancel();
@@ -188,7 +188,7 @@ impl Worker {
             .collect()
     }
 
-    /// Begins a run: with its first event, or with what the journal has of it.
+    /// Begins a run with its first event, or returns its end if the journal has it.
     pub(crate) async fn begin(&self, run: RunId, submission: EngineSubmission) -> Result<Begun, WorkerError> {
         let runner = self.runner(&submission.domain)?;
         match runner.journal().read(&run).await {

@@ -19,30 +19,15 @@
 //! # }
 //! ```
 //!
-//! # The modules
+//! # What it is not
 //!
-//! | module | what is in it |
-//! |---|---|
-//! | [`agent`] | the builder of an agent, its requests, streams and handles, how it ended |
-//! | [`tools`] | declarations, effects, policy, the trait of a tool of your own, MCP servers (feature `mcp`) |
-//! | [`models`] | models by name, the trait of one of your own, requests and replies, price and window |
-//! | [`spec`] | what a run is bound to: sections, the gate, taint, repeats, prompts |
-//! | [`run`] | a run under way: requests, handles, streams, stopping, verdicts |
-//! | [`people`] | what people are asked, and their answers |
-//! | [`journal`] | where runs are journaled and from where they are resumed and replayed |
-//! | [`observe`] | events, observers |
-//! | [`engine`] | a run that a durable engine drives |
-//! | [`report`] | the outcome as JSON and in sentences |
-//! | [`again`] | the prompts and reads of a recorded run, once more |
-//! | [`save`] | where outcomes are saved |
+//! It makes no decisions of the loop: [`loop_core::Run`] decides, and this crate carries its commands out. It is not a
+//! client of one provider (that is `loop-llm`), and it reads no configuration files (that is `loop-domain`).
 //!
-//! This crate is the one place where a loop touches the world. It decides nothing: commands come from a
-//! [`Run`](loop_core::Run), and every decision is durable before anything follows from it. A [`Runner`] is spec, tools, models
-//! and prompts put together, and an [`Agent`] is a short way to one.
+//! # A runner
 //!
-//! # A loop
-//!
-//! A work item becomes a document, here with the offline stub, which needs no network:
+//! A [`Runner`] is a spec, tools and models put together, and an [`Agent`] is a short way to one. This runner turns a
+//! work item into a document, with the offline stub, which needs no network:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -66,19 +51,38 @@
 //!
 //! # Four ways to run
 //!
-//! Each uses the same machine, and for the same events it leaves the same journal.
+//! All four leave the same journal for the same events, and every decision is durable before anything follows from it.
 //!
-//! - **Awaited**: [`Runner::run`] gives the outcome; dropping its future ends the run.
-//! - **By a handle**: [`RunRequest::start`](run::RunRequest::start) lets the run continue by itself;
+//! - **Awaited**: [`Runner::run`] returns the outcome. Dropping its future ends the run.
+//! - **By a handle**: [`RunRequest::start`](run::RunRequest::start) lets the run continue by itself.
 //!   [`Handle`](run::Handle) has `events`, `stop` and `wait`.
-//! - **As a stream**: [`RunRequest::stream`](run::RunRequest::stream) continues only while it is polled, one recorded entry
-//!   at a time; not polling it is a pause.
-//! - **From a queue**: [`Runner::run_all`] and [`Runner::queue`] run many items, so many at a time.
+//! - **As a stream**: [`RunRequest::stream`](run::RunRequest::stream) continues only while it is polled, one recorded
+//!   entry at a time. Not polling it is a pause.
+//! - **From a queue**: [`Runner::run_all`] and [`Runner::queue`] run many items, at most a given number at a time.
 //!
 //! [`Runner::with_observer`] adds observers to all of them. An [`Observer`](observe::Observer) can neither slow nor
-//! break a run: it has a thread of its own and a bounded queue. When it falls behind, it misses pieces of replies
+//! break a run, because it has a thread of its own and a bounded queue. When it falls behind, it misses pieces of replies
 //! first, and receives the number of what it missed ([`RunEvent::Lost`](observe::RunEvent::Lost)). A panic in it is
 //! counted ([`Observed`](observe::Observed)).
+//!
+//! # The modules
+//!
+//! | module | what you find there |
+//! |---|---|
+//! | [`agent`] | the builder of an agent, its requests, streams and handles, its errors |
+//! | [`tools`] | declarations with effects, functions as tools, the trait [`Tool`](tools::Tool), MCP servers (feature `mcp`) |
+//! | [`models`] | models by name, the trait [`ChatModel`](models::ChatModel), requests and replies, prices |
+//! | [`spec`] | the configuration of a run: sections, limits, gate, taint, repeats, prompts |
+//! | [`run`] | a run under way: requests, handles, streams, stops, forks, validators |
+//! | [`people`] | requests to people, their answers and their instructions |
+//! | [`journal`] | the crate `loop-journal`: where runs are recorded, from where they are resumed and replayed |
+//! | [`observe`] | the events of a run, and observers |
+//! | [`report`] | the outcome as JSON, and a stop in sentences |
+//! | [`save`] | where outcomes are saved: a file or a URL |
+//! | [`budget`] | budgets that runs share: of a day, of a month, of a batch |
+//! | [`hooks`] | messages about a run to other programs: it waits for a person, it has ended |
+//! | [`again`] | renders the prompts of a recorded run again, and repeats its reads |
+//! | [`engine`] | runs on a durable execution engine such as Restate |
 
 pub mod agent;
 mod drive;
@@ -95,7 +99,7 @@ pub use loop_journal as journal;
 pub use loop_llm::Message;
 pub use watch::{people, report};
 
-/// What tools are made of: declarations with their effects, the registry, what a tool returns, what it was used for.
+/// Tools: declarations with their effects, the trait, the registry, results, and how often each tool was used.
 pub mod tools {
     pub use crate::agent::{exec, read, send, write, write_idempotent, write_keyed};
     pub use crate::watch::uses::{ToolUse, ToolUses};
@@ -113,7 +117,7 @@ pub mod tools {
     };
 }
 
-/// The models of a loop: by name or of your own, over HTTP or without a network, with what is known of them.
+/// Models: by name or of your own, over HTTP or without a network, with their prices.
 pub mod models {
     pub use crate::agent::{AgentModel, NamedModel};
     pub use crate::drive::model::Models;
@@ -132,7 +136,7 @@ pub mod models {
     pub use loop_tools::async_trait;
 }
 
-/// What a run is bound to: its spec, limits, sections, gate and prompts.
+/// The configuration of a run: its spec, limits, sections, gate and prompts.
 pub mod spec {
     pub use loop_core::RunSpec;
     pub use loop_core::spec::{
@@ -142,7 +146,7 @@ pub mod spec {
     pub use loop_prompts::Prompts;
 }
 
-/// A run under way: how it is requested, driven, stopped and judged.
+/// A run under way: requests, handles, streams, stops, verdicts and forks.
 pub mod run {
     pub use crate::drive::callee::RunAsTool;
     pub use crate::drive::check::Validator;
@@ -166,7 +170,7 @@ pub mod budget {
     };
 }
 
-/// What happens in a run, for those who watch it: events, observers on threads of their own or on the run's task.
+/// The events of a run, and observers that receive them, on threads of their own or on the run's task.
 pub mod observe {
     pub use crate::watch::events::{CallNews, Events, ReplyPart, RunEvent};
     pub use crate::watch::observer::{Observed, Observer};

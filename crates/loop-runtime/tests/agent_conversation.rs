@@ -335,7 +335,7 @@ async fn a_tool_may_give_anything_that_is_json() {
     assert_eq!(reported(look(), || ToolResult::failed("look", "Look", "gone")).await, "!Error: gone");
     // What is no JSON is an error of the tool's.
     let odd = || std::collections::BTreeMap::from([((1, 2), 3)]);
-    assert!(reported(look(), odd).await.starts_with("!Error: its result is no JSON"));
+    assert!(reported(look(), odd).await.starts_with("!Error: its result is not JSON"));
 }
 
 #[tokio::test]

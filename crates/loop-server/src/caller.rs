@@ -1,11 +1,11 @@
-//! Who sends a request, and what they may do.
+//! Callers: who sends a request, with which roles, in which domains.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// What a caller may do. A role does not include another one; [`Role::Admin`] includes all.
+/// A permission of a caller. A role does not include another one, except that [`Role::Admin`] includes all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -31,34 +31,34 @@ impl Role {
     }
 }
 
-/// Who sends a request. The door makes it; a route asks it.
+/// The authenticated sender of a request. The door makes it from a token or session, and routes check it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// The name of the token, or of the person at this machine: audit entries have it.
+    /// The name of the token, or `local` for the person at this machine. Audit entries contain it.
     pub name: Arc<str>,
-    /// What they may do.
+    /// The roles of the caller.
     pub roles: BTreeSet<Role>,
-    /// The names of the domains that they see. `None`: all.
+    /// The domains that the caller may see, by name. `None`: all.
     pub domains: Option<BTreeSet<Arc<str>>>,
 }
 
 impl Caller {
-    /// Whether they have this role.
+    /// Whether the caller has this role.
     pub fn is(&self, role: Role) -> bool {
         self.roles.contains(&role) || self.roles.contains(&Role::Admin)
     }
 
-    /// Whether they see the runs of this domain. What they do not see does not exist for them.
+    /// Whether the caller may see the runs of this domain. Other runs are reported to them as unknown.
     pub fn sees(&self, domain: &str) -> bool {
         self.domains.as_ref().is_none_or(|domains| domains.contains(domain))
     }
 
-    /// Whether they may say what a run of this domain was worth: those who decide there, and the submitter of the run.
+    /// Whether the caller may label a run of this domain: an approver of the domain, or the submitter of the run.
     pub fn may_label(&self, domain: &str, is_own: bool) -> bool {
         self.may(Role::Approve, domain) || is_own && self.may(Role::Submit, domain)
     }
 
-    /// Whether they may do this in this domain.
+    /// Whether the caller has this role in this domain.
     pub fn may(&self, role: Role, domain: &str) -> bool {
         self.is(role) && self.sees(domain)
     }

@@ -1,9 +1,9 @@
-//! Links of hook messages to the page where an action is decided.
+//! Signed links in hook messages to the page where an action is decided.
 //!
-//! A link is a pointer: it opens and decides nothing. It names a run, an action, and the binding of what was asked,
-//! it is sealed with the journal's key, and it ends with the action's deadline. What it is about can be decided once, which
-//! the run's own entries say: so it leads nowhere after that, on each server of the journal and after each restart, and a
-//! program that only looks at it uses nothing up.
+//! A link only points to a page, and decides nothing. It names a run, an action and the binding of what was asked. It
+//! is sealed with the journal's key, and expires with the action's deadline. It works until the action is decided,
+//! which the journal records. So it is valid on each server of the journal and after each restart, and a program that
+//! only follows it does not use it up.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use loop_runtime::hooks::DecisionLinks;
 use loop_runtime::journal::StoredJournal;
 use serde::{Deserialize, Serialize};
 
-/// How long a link is valid at most, in milliseconds: seven days.
+/// The longest validity of a link, in milliseconds: seven days.
 const MAX_LIFETIME_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 
 /// The purpose of the seal.
 const PURPOSE: &str = "decision link";
 
-/// The links of a server to its pages.
+/// Makes the links of a server to its pages.
 #[derive(Clone, Debug)]
 pub struct SignedLinks {
     journal: Arc<StoredJournal>,
@@ -28,7 +28,7 @@ pub struct SignedLinks {
 }
 
 impl SignedLinks {
-    /// The links of a server that browsers reach at this origin: [`Hosts::origin`](crate::doors::Hosts::origin).
+    /// Links for browsers that reach the server at this origin: [`Hosts::origin`](crate::doors::Hosts::origin).
     pub fn new(journal: Arc<StoredJournal>, origin: &str) -> Self {
         Self { journal, origin: origin.to_owned() }
     }
@@ -49,20 +49,20 @@ impl DecisionLinks for SignedLinks {
     }
 }
 
-/// What a link leads to.
+/// The target of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LinkTarget {
     pub(crate) run: String,
     /// The action's key.
     pub(crate) action: String,
-    /// What was asked.
+    /// The binding of what was asked.
     pub(crate) binding: String,
-    /// When it ends, in milliseconds since 1970 (UTC).
+    /// When the link expires, in milliseconds since 1970 (UTC).
     pub(crate) until_unix_ms: u64,
 }
 
 impl LinkTarget {
-    /// Reads the end of a link. `None`: it is not one of this journal.
+    /// Parses the token of a link. `None`: it was not made for this journal.
     pub(crate) fn read(journal: &StoredJournal, token: &str) -> Option<Self> {
         let (text, seal) = token.split_once('.')?;
         if !journal.is_sealed_outside(PURPOSE, text, seal) {

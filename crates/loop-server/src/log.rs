@@ -1,4 +1,4 @@
-//! Log lines for the operator. Callers do not get them, since they may name a path of this machine.
+//! Log lines for the operator. They may name a path of this machine, so callers do not get them.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -7,12 +7,12 @@ type Sink = Box<dyn Fn(&str) + Send + Sync>;
 
 static SINK: OnceLock<Sink> = OnceLock::new();
 
-/// Sends the lines for the operator to this function. The first call of a process counts.
+/// Sends log lines to this function. Only the first call in a process has an effect.
 pub fn log_to(sink: impl Fn(&str) + Send + Sync + 'static) {
     _ = SINK.set(Box::new(sink));
 }
 
-/// Tells the operator one line.
+/// Logs one line for the operator.
 pub(crate) fn note(line: impl fmt::Display) {
     if let Some(sink) = SINK.get() {
         sink(&line.to_string());

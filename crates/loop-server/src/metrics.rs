@@ -1,4 +1,4 @@
-//! Figures of the server, in the text format of Prometheus.
+//! Metrics of the server in the text format of Prometheus.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,20 +22,20 @@ type More = Box<dyn Fn(&dyn Fn(&str) -> bool) -> String + Send + Sync>;
 
 static MORE: OnceLock<More> = OnceLock::new();
 
-/// Adds figures of runs to those of the server. The function is given whether a caller sees a domain, and returns text in the
-/// format of Prometheus. The first call of a process counts.
+/// Adds metrics of runs to those of the server. `more` gets a function that says whether a caller may see a domain, and
+/// returns text in the format of Prometheus. Only the first call in a process has an effect.
 pub fn more_metrics(more: impl Fn(&dyn Fn(&str) -> bool) -> String + Send + Sync + 'static) {
     _ = MORE.set(Box::new(more));
 }
 
-/// What is counted.
+/// The counters of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    /// By method, path and status. The paths are those of the table of routes, so there is a bounded number.
+    /// By method, path and status. Paths are those of the table of routes, so their number is bounded.
     requests: Mutex<BTreeMap<(String, String, u16), Times>>,
 }
 
-/// The times that requests took until their answer began.
+/// The times that requests took until their response began.
 #[derive(Clone, Debug, Default)]
 struct Times {
     count: u64,
@@ -48,7 +48,7 @@ impl Metrics {
         Self::default()
     }
 
-    /// Answers a request, and counts it.
+    /// Answers a request and counts it.
     pub(crate) async fn timed(&self, request: Request, next: Next) -> Response {
         let since = Instant::now();
         let method = request.method().as_str().to_owned();
@@ -71,7 +71,8 @@ impl Metrics {
         }
     }
 
-    /// What a caller may see of it: the figures of their domains, and those of the whole server if they see all domains.
+    /// The metrics that a caller may see: those of their domains, and those of the whole server if they may see all
+    /// domains.
     pub(crate) fn text(
         &self,
         engine: &Engine,
@@ -167,7 +168,7 @@ impl Metrics {
     }
 }
 
-/// A value as it is between quotation marks.
+/// A label value, escaped.
 fn label(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

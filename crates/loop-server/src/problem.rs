@@ -1,5 +1,4 @@
-//! What a refused request gets: a problem document as RFC 9457 says, with one line that says what, where, and how to
-//! fix it.
+//! Problem documents for failed requests (RFC 9457), with one line that says what is wrong, where, and how to fix it.
 
 use std::borrow::Cow;
 
@@ -43,14 +42,14 @@ impl HttpProblem {
         }
     }
 
-    /// Its detail as a sentence, for people.
+    /// The detail as a sentence, for people.
     pub(crate) fn sentence(&self) -> String {
         let mut chars = self.detail.chars();
         let first = chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
         format!("{first}{}.", chars.as_str())
     }
 
-    /// The same, for a request that can be sent again after so many seconds.
+    /// The problem with a `Retry-After`, in seconds.
     pub fn retry_after(self, seconds: u64) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }

@@ -1,4 +1,4 @@
-//! Documents and evidence for tests of claims.
+//! Fixtures for tests of claims: documents and evidence.
 
 use std::sync::Arc;
 

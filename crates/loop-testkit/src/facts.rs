@@ -1,4 +1,4 @@
-//! What a run is started with, and what the world reports to it: results of tools, failures, usage.
+//! The facts with which a run starts, and results for it: observations, failures, usage.
 
 use loop_core::policy::Taint;
 use loop_core::run::{CallModel, CheckResult, History, Lack, PromptSize, Provenance, Refusal, SaveResult};
@@ -6,7 +6,7 @@ use loop_core::types::{CommandKey, Digest, FailureKind, ModelFailure, Observatio
 use loop_core::{EventKind, Facts, Run, WorkItem};
 use serde_json::json;
 
-/// The nonce of every run, unless its facts are changed.
+/// The nonce of every run, unless a test changes its facts.
 pub const NONCE: &str = "n-7f3a";
 
 /// A prompt of 2,000 bytes that shares nothing with the one before it.
@@ -29,7 +29,7 @@ pub const STATUSES: [Status; 13] = [
     Status::InDoubt,
 ];
 
-/// What a run is started with: a fixed instant, [`NONCE`], and no history.
+/// The facts with which a run starts: a fixed instant, [`NONCE`], and no history.
 pub fn facts() -> Facts {
     Facts {
         unix_ms: 1_700_000_000_000,
@@ -49,7 +49,7 @@ pub fn item() -> WorkItem {
     }
 }
 
-/// So many messages before the run, of 400 bytes, which read nothing.
+/// A history with this many messages of 400 bytes. They contain nothing untrusted.
 pub fn history(messages: u32) -> History {
     History {
         messages,
@@ -63,7 +63,7 @@ pub fn history(messages: u32) -> History {
     }
 }
 
-/// A digest, where it does not matter of what.
+/// Any digest.
 pub fn digest() -> Digest {
     Digest::of("test", b"x")
 }
@@ -77,12 +77,12 @@ pub fn key(text: &str) -> CommandKey {
     }
 }
 
-/// So many tokens in and out.
+/// Usage with this many input and output tokens.
 pub fn used(input: u64, output: u64) -> Usage {
     Usage { input, output, ..Usage::default() }
 }
 
-/// An overloaded provider: ten tokens were charged, nothing was written.
+/// The failure of an overloaded provider: ten tokens were charged, no text was received.
 pub fn failure(retryable: bool) -> ModelFailure {
     ModelFailure {
         refused: None,
@@ -97,7 +97,7 @@ pub fn failure(retryable: bool) -> ModelFailure {
     }
 }
 
-/// The announcement of a commanded call: it was granted, or refused.
+/// The announcement of a commanded call, granted or refused.
 pub fn announced(run: &Run, call: &CallModel, prompt: PromptSize, prompt_hash: Digest) -> EventKind {
     EventKind::announced(call.key, call.attempt, prompt, prompt_hash, run.quote(&call.key, prompt))
 }
@@ -118,7 +118,7 @@ pub fn found(markdown: &str) -> Observation {
     Observation::new(Status::Ok, "found", markdown, json!({"text": markdown}).to_string())
 }
 
-/// A tool that ended like this, without a result.
+/// An observation with this status and no result.
 pub fn observed(status: Status) -> Observation {
     Observation::failed(status, "tool", "it did not work")
 }
@@ -128,17 +128,17 @@ pub fn saved_at(location: &str) -> SaveResult {
     SaveResult::Saved { location: location.into() }
 }
 
-/// A document or an output that a rule rejects with this message.
+/// The result of a check that rejects a document or an output with this message.
 pub fn rejected(message: &str) -> CheckResult {
     CheckResult::Failed { lacks: vec![Lack::own("rule", message)] }
 }
 
-/// A rule that could not say whether an output is valid.
+/// The result of a check that failed itself.
 pub fn broken() -> CheckResult {
     CheckResult::Broken { by: "rule".into(), message: "it panicked".into() }
 }
 
-/// A value after a way through JSON text.
+/// A value after serialisation to JSON and back.
 #[track_caller]
 pub fn reread<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T {
     let text = serde_json::to_string(value).expect("it can be written");

@@ -1,5 +1,5 @@
-//! The small help desk that most tests of the core run: two tools that read, one that writes under a key, and one whose
-//! effect cannot be undone.
+//! The help desk setup, which most tests of the core run: two tools that read, one with keyed writes, and one with an
+//! irreversible effect.
 
 use loop_core::RunSpec;
 use loop_core::spec::{OutputSpec, SectionSpec, ToolSpec};
@@ -30,7 +30,7 @@ pub fn output() -> Setup {
     ending_with(OutputSpec::new("save"))
 }
 
-/// The same with a reflection: `save` formats, `submit` ends the attempt.
+/// The same with a reflection: `save` formats the output, and `submit` ends the attempt.
 pub fn reflected() -> Setup {
     ending_with(OutputSpec { submit: Some("submit".into()), ..OutputSpec::new("save") })
 }

@@ -1,9 +1,9 @@
-//! Fixtures for the tests of this workspace: a run is set up in one line and driven in virtual time.
+//! Test fixtures for this workspace: set up a run in one line, and drive it in virtual time with the core's invariants checked.
 //!
-//! It is a dev-dependency and nothing else: `cargo xtask layers` refuses it outside `[dev-dependencies]`, and it is not
-//! published.
-//!
-//! # A test
+//! **What it is not.** It is a dev-dependency only: `cargo xtask layers` refuses it outside `[dev-dependencies]`, and it is not
+//! published. Mock models are elsewhere: `loop_llm::Scripted` replies from a list, `loop_mock` has servers that misbehave, and
+//! `loop_tools::Registry` makes tools with fixed results. Unit tests inside `loop-core` cannot use this crate, since they are
+//! compiled into another copy of the core with other types.
 //!
 //! ```
 //! use loop_core::{StopReason, Verdict};
@@ -25,38 +25,31 @@
 //! assert_eq!(world.run.actions()[0].verdict, Verdict::Run);
 //! ```
 //!
-//! # What is in it
-//!
 //! | to | use |
 //! |---|---|
 //! | begin with a small help desk | [`run`], [`conversation`], [`output`], [`reflected`] |
-//! | begin with nothing | [`Setup::document`], [`Setup::conversation`], [`Setup::output`] |
+//! | begin with an empty spec | [`Setup::document`], [`Setup::conversation`], [`Setup::output`] |
 //! | change a spec, an item or facts | the methods of [`Setup`], or its fields |
 //! | declare a tool or a model | [`read`], [`tool`], [`model`] |
 //! | write a reply | [`draft`], [`bare_draft`], [`text`], [`calls`], [`call`] |
-//! | write what a tool returned | [`found`], [`observed`], [`STATUSES`] |
+//! | write a tool result | [`found`], [`observed`], [`STATUSES`] |
 //! | write a document and evidence for its values | [`findings`], [`evidence`] |
-//! | drive a run | [`World`]: each method checks the invariants of the core after it |
-//! | drive many runs of every kind | [`random_setup`], [`random_run`] |
+//! | drive a run | [`World`]: each method checks the core's invariants |
+//! | drive many random runs | [`random_setup`], [`random_run`] |
 //! | record that another version continued a run, or compare entries without times | [`continued_by`], [`timeless`] |
 //! | try a share of many cases, and all with `LOOPGATE_TESTS=full` | [`share`], [`places`], [`is_full`] |
-//! | check an HTML page | [`page::inert`] |
-//! | try a function of bytes on any bytes | [`fuzz::check`] |
-//! | simulate runs in which everything is drawn from a seed | [`sim::simulate`] |
 //!
-//! With the feature `lies`, the module `lies` has misbehaviours of the mock server that only tests serve.
+//! | module | what you find there |
+//! |---|---|
+//! | [`sim`] | the hostile simulator: runs in which a seed draws everything |
+//! | [`fuzz`] | fuzz targets: functions of bytes, with seeded mutations |
+//! | [`page`] | parses an HTML page and asserts that it is inert |
+//! | `drivers` (feature `drivers`) | the conformance suite that every driver of a run has to pass |
+//! | `lies` (feature `lies`) | misbehaviours of the mock server that only tests use |
+//! | `llm` (feature `llm`) | a model of fixed events, a reply with all parts, results of calls |
+//! | `postgres` (feature `postgres`) | a temporary PostgreSQL server for one test |
 //!
-//! With the feature `llm`, the module `llm` has a model of fixed events, a reply that has everything, and results of calls.
-//! With the feature `drivers`, the module `drivers` has the suite that every driver of a run has to pass.
-//! With the feature `postgres`, the module `postgres` has a server of its own for tests.
-//!
-//! # What is elsewhere
-//!
-//! A model that replies from a list is public: `loop_llm::Scripted`. Servers that misbehave are `loop_mock`, and tools that
-//! return fixed results are made with `loop_tools::Registry`. What one crate alone uses is in the `tests/common` of
-//! that crate: rendered prompts, plays in paused time, a journal that fails.
-//!
-//! Unit tests inside `loop-core` cannot use it: they are compiled into another copy of the core, with other types.
+//! Fixtures of a single crate are in its `tests/common`: rendered prompts, tests in paused time, a journal that fails.
 
 mod claims;
 #[cfg(feature = "drivers")]

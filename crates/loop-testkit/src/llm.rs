@@ -1,4 +1,4 @@
-//! A model of fixed events, and parts of requests and replies.
+//! A chat model with fixed events, and fixtures for requests and replies.
 
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -8,8 +8,7 @@ use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRe
 
 use crate::call;
 
-/// A model that streams the same events for every request, in this order: also events that no provider sends, and
-/// errors of any kind.
+/// A model that streams the same events for every request, including invalid events and errors of any kind.
 #[derive(Clone, Debug)]
 pub struct EventModel(pub Vec<Result<ModelEvent, LlmError>>);
 
@@ -25,7 +24,7 @@ pub fn finished(reply: ModelReply) -> Result<ModelEvent, LlmError> {
     Ok(ModelEvent::Finished(Box::new(reply)))
 }
 
-/// A reply that has everything: reasoning, text, two calls and all kinds of tokens.
+/// A reply with all parts: reasoning, text, two calls and every kind of token.
 pub fn full_reply() -> ModelReply {
     let usage = Usage {
         input: 50,
@@ -49,7 +48,7 @@ pub fn weather(id: &str, city: &str) -> ToolCall {
     call(id, "weather", &format!("{{\"city\":\"{city}\"}}"))
 }
 
-/// What the call of this id returned.
+/// The result of the call with this id.
 pub fn result(call: &str, is_error: bool, text: &str) -> ToolOutput {
     ToolOutput { call: call.into(), is_error, text: text.into(), ..ToolOutput::default() }
 }

@@ -1,5 +1,5 @@
-//! Reads a page as a tree, and fails if it is not what every page has to be: well-formed, of known elements, without
-//! anything that runs or loads something.
+//! Parses an HTML page, and fails if it is not inert: well-formed, of known elements, and without anything that runs or
+//! loads something.
 
 /// An element of a page, or a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Node {
     Text(String),
 }
 
-/// An element that is not closed yet: its name, its attributes, and what is in it so far.
+/// An open element: its name, its attributes, and its content so far.
 type Open = (String, Vec<(String, String)>, Vec<Node>);
 
 const VOID: [&str; 5] = ["!DOCTYPE", "meta", "hr", "input", "link"];
@@ -93,10 +93,10 @@ const KNOWN: [&str; 69] = [
     "circle",
 ];
 
-/// The page as a tree, which is inert. `own` are the styles and scripts that may be in it.
+/// Parses a page and asserts that it is inert. `own` are the permitted styles and scripts.
 ///
 /// # Panics
-/// If it is not inert.
+/// The page is not inert.
 #[track_caller]
 pub fn inert(html: &str, own: &[&str]) -> Node {
     let begin: String = html.chars().take(200).filter(|c| *c != '\n').collect();
@@ -177,7 +177,7 @@ fn read_tag(tag: &str) -> (String, Vec<(String, String)>) {
     (name.to_owned(), attributes)
 }
 
-/// No handler, no style but a colour's key, no address but of this page and this server.
+/// Checks attributes: no event handler, no style except a legend's colour, no URL outside of this page and server.
 #[track_caller]
 fn checked(name: &str, attributes: &[(String, String)]) {
     for (attribute, value) in attributes {
@@ -212,7 +212,7 @@ impl Node {
         }
     }
 
-    /// It and everything in it, in the order of the page.
+    /// This node and everything in it, in the order of the page.
     pub fn all(&self) -> Vec<&Self> {
         let mut found = vec![self];
         if let Self::Element { children, .. } = self {
@@ -221,7 +221,7 @@ impl Node {
         found
     }
 
-    /// What a browser sends of a choice or of a field of several lines.
+    /// The form value of a select or textarea element.
     pub fn chosen(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -233,7 +233,7 @@ impl Node {
         }
     }
 
-    /// It and everything in it that is seen, in the order of the page.
+    /// This node and everything visible in it, in the order of the page.
     pub fn all_seen(&self) -> Vec<&Self> {
         let mut found = Vec::new();
         self.collect(&mut found);
@@ -250,7 +250,7 @@ impl Node {
         }
     }
 
-    /// The text that is seen: nothing that is hidden, and no head.
+    /// The visible text.
     pub fn seen(&self) -> String {
         let mut text = String::new();
         self.write(&mut text);

@@ -1,5 +1,5 @@
-//! A PostgreSQL server of a test's own: a cluster in a temporary folder, on a free port, with TLS and a certificate of a
-//! self-made authority. It ends with the test, also with one that fails or is killed.
+//! A temporary PostgreSQL server for one test, on a free port, with TLS and a certificate of its own authority. It ends
+//! with the test, even if that fails or is killed.
 
 use std::fs;
 use std::io::Write;
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// The variable of the environment with the folder of `postgres`, `initdb` and `psql`.
+/// The environment variable with the folder of `postgres`, `initdb` and `psql`.
 pub const PROGRAMS: &str = "LOOPGATE_TEST_POSTGRES";
 /// The password of the superuser `postgres`.
 pub const PASSWORD: &str = "super-s3cret-0";
 
-/// Runs the server until its standard input is closed, and stops it by its process id. The pipe closes in every case when the
-/// test's process ends; the folder is then removed as well.
+/// A script that runs the server until its standard input is closed, stops it by its process id, and removes its
+/// folder. The pipe closes whenever the test's process ends.
 const WATCH: &str = r#"
 "$1/postgres" -D "$2" >"$2/log" 2>&1 &
 server=$!
@@ -36,10 +36,10 @@ pub struct PostgresServer {
 }
 
 impl PostgresServer {
-    /// A server of its own, which listens on 127.0.0.1 and on a Unix socket in [`folder`](Self::folder).
+    /// Starts a server that listens on 127.0.0.1 and on a Unix socket in [`folder`](Self::folder).
     ///
     /// # Panics
-    /// The programs are not there, or the server does not start within two minutes; with its log.
+    /// The programs are missing, or the server does not start within two minutes. The message has its log.
     pub fn start() -> Self {
         let programs = PathBuf::from(std::env::var(PROGRAMS).unwrap_or_else(|_| {
             panic!("{PROGRAMS} is not set; run the tests with: cargo xtask servers postgres")
@@ -109,15 +109,15 @@ chmod 600 server.key
         fs::write(path, given + &settings).expect("the settings are written");
     }
 
-    /// Starts the server, which [`stop`](Self::stop) stopped.
+    /// Starts the server again after [`stop`](Self::stop).
     ///
     /// # Panics
-    /// It does not start within two minutes; with its log.
+    /// It does not start within two minutes. The message has its log.
     pub fn run(&mut self) {
         assert!(self.runs(), "the server does not start:\n{}", self.log());
     }
 
-    /// Starts the server, and says whether it runs. It ends at once where it cannot have its port.
+    /// Starts the server and returns whether it runs. It ends at once if its port is taken.
     fn runs(&mut self) -> bool {
         drop(fs::remove_file(self.data().join("log")));
         let mut watch = as_user("sh");
@@ -156,10 +156,10 @@ chmod 600 server.key
         self.folder.path()
     }
 
-    /// What a script prints that the superuser runs in a database, one value a line and columns separated by `|`.
+    /// The output of a script that the superuser runs in a database: a row a line, columns separated by `|`.
     ///
     /// # Panics
-    /// The script fails; with what the server says.
+    /// The script fails. The message has the server's error.
     #[track_caller]
     pub fn sql(&self, database: &str, script: &str) -> String {
         let (is_done, said) = self.try_sql(database, script);
@@ -182,7 +182,7 @@ chmod 600 server.key
         psql
     }
 
-    /// One of the server's programs, as the user that owns the cluster.
+    /// One of the server's programs, run as the user that owns the cluster.
     fn as_server(&self, program: &str) -> Command {
         as_user(&self.programs.join(program).to_string_lossy())
     }
@@ -194,10 +194,10 @@ impl Drop for PostgresServer {
     }
 }
 
-/// The variable of the environment with the path of `pgbouncer`.
+/// The environment variable with the path of `pgbouncer`.
 pub const POOLER: &str = "LOOPGATE_TEST_PGBOUNCER";
 
-/// Runs a pooler until its standard input is closed, and stops it by its process id: at once, whatever clients it has.
+/// A script that runs a pooler until its standard input is closed, and then stops it at once by its process id.
 const WATCH_POOLER: &str = r#"
 "$1" "$2" >"$2.log" 2>&1 &
 pooler=$!
@@ -206,7 +206,7 @@ kill "$pooler" 2>/dev/null
 wait "$pooler"
 "#;
 
-/// A running PgBouncer before a server, with the settings that it comes with. It ends with the test.
+/// A running PgBouncer in front of a server, with default settings. It ends with the test.
 #[derive(Debug)]
 pub struct Pooler {
     watch: Child,
@@ -214,11 +214,11 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// A pooler on 127.0.0.1 that takes each client at its word, with so many sessions of the server. The users have these
-    /// passwords there.
+    /// Starts a pooler on 127.0.0.1 with this many server sessions. It does not check client passwords. The users have
+    /// these passwords on the server.
     ///
     /// # Panics
-    /// The program is not there, or does not listen within a minute; with its log.
+    /// The program is missing, or does not listen within a minute. The message has its log.
     pub fn start(server: &PostgresServer, mode: &str, sessions: u16, users: &[(&str, &str)]) -> Self {
         let program = std::env::var(POOLER).unwrap_or_else(|_| {
             panic!("{POOLER} is not set; run the tests with: cargo xtask servers postgres")
@@ -262,7 +262,7 @@ impl Drop for Pooler {
     }
 }
 
-/// The program, not as root: PostgreSQL refuses that.
+/// The program, run by a user that is not root, since PostgreSQL refuses root.
 fn as_user(program: &str) -> Command {
     if !is_root() {
         return Command::new(program);

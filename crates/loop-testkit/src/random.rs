@@ -1,4 +1,4 @@
-//! Runs in which everything that happens is chosen by numbers: the same numbers always give the same run.
+//! Random runs: everything that happens is chosen by numbers, so that the same numbers always give the same run.
 
 use loop_core::reply::FinishReason;
 use loop_core::run::{CallModel, CheckResult, CheckWhat, PersonAnswer, Phase, PromptSize, RunTool, StopMode};
@@ -12,7 +12,7 @@ use crate::{
     run, saved_at, target, text, used,
 };
 
-/// Numbers that look random, the same each time.
+/// A sequence of pseudo-random numbers.
 #[derive(Clone, Debug)]
 pub struct Numbers(pub u64);
 
@@ -56,11 +56,11 @@ pub fn random_setup(numbers: &mut Numbers) -> Setup {
     })
 }
 
-/// Drives a run of this setup to its end. What happens depends on the numbers alone, so that two runs part only where they
-/// decide otherwise.
+/// Drives a run of this setup to its end. Events depend on the numbers alone, so two runs only differ where the core
+/// decides differently.
 ///
 /// # Panics
-/// If it does not end.
+/// The run does not end.
 pub fn random_run(setup: Setup, numbers: &mut Numbers) -> World {
     let mut world = setup.start();
     for _ in 0..600 {

@@ -1,21 +1,21 @@
-//! What a journal has of a run: continued by another version of the program, or without its times.
+//! Journal entries for tests: a run that another program version continues, and entries without their times.
 
 use loop_core::run::Program;
 use loop_core::{Event, EventKind, Note, Run};
 use serde_json::Value;
 
-/// A program that is newer than every real one.
+/// A program version newer than every real one.
 pub fn newer() -> Program {
     Program { name: "loopgate 9.0.0".into(), decisions: 99 }
 }
 
-/// A program that is older than every real one.
+/// A program version older than every real one.
 pub fn older() -> Program {
     Program { name: "loopgate 0.0.9".into(), decisions: 0 }
 }
 
-/// The entry with which `program` continues a run, for a test to record. `otherwise`: it decides something that this
-/// version does not.
+/// The entry with which `program` continues a run. `otherwise`: that program decides something differently from this
+/// one.
 pub fn continued_by(run: &mut Run, program: Program, otherwise: bool) -> (Event, Vec<Note>) {
     let kind = EventKind::Resumed { away_ms: 0, by: Some(program.into()) };
     let event = Event { at: run.now(), kind };
@@ -26,7 +26,7 @@ pub fn continued_by(run: &mut Run, program: Program, otherwise: bool) -> (Event,
     (event, notes)
 }
 
-/// An entry, or a part of it, as JSON without the instants and durations of one process: they are null.
+/// An entry, or a part of it, as JSON in which instants and durations are null.
 pub fn timeless(mut value: Value) -> Value {
     fn still(value: &mut Value) {
         match value {

@@ -1,4 +1,4 @@
-//! What a model replies: sections with a contract block, native calls, or plain text.
+//! A builder of model replies: sections with a contract block, native calls, or plain text.
 
 use loop_core::reply::{FinishReason, Reply};
 use loop_core::types::{ToolCall, Usage};
@@ -6,27 +6,27 @@ use serde_json::{Value, json};
 
 use crate::{NONCE, used};
 
-/// A reply to be: sections and a contract.
+/// A reply under construction.
 #[derive(Clone, Debug)]
 pub struct DraftReply {
-    /// What is before the contract.
+    /// The text before the contract.
     pub text: String,
-    /// The contract block; `None` where there is none.
+    /// The contract block. `None`: none.
     pub contract: Option<Value>,
-    /// Native calls, in their order.
+    /// Native calls, in order.
     pub calls: Vec<ToolCall>,
     /// Why the reply ended.
     pub finish: FinishReason,
-    /// What the provider says that it used.
+    /// The usage that the provider reports.
     pub usage: Option<Usage>,
 }
 
-/// A reply with a `Situation` and a contract of this confidence.
+/// A reply with a section `Situation` and a contract with this confidence.
 pub fn draft(confidence: &str) -> DraftReply {
     bare_draft(confidence).section("Situation", "The disk is full.")
 }
 
-/// A reply with nothing but a contract, with the run's nonce as the prompt asks for it.
+/// A reply with only a contract, which has the run's nonce.
 pub fn bare_draft(confidence: &str) -> DraftReply {
     DraftReply {
         contract: Some(
@@ -41,7 +41,7 @@ pub fn target(name: &str) -> Value {
     json!({"target": name})
 }
 
-/// A reply that is this text.
+/// A reply with only this text.
 pub fn text(text: &str) -> DraftReply {
     DraftReply {
         text: text.to_owned(),
@@ -57,7 +57,7 @@ pub fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
     ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() }
 }
 
-/// A reply that calls these tools, and says nothing.
+/// A reply that only calls these tools.
 pub fn calls(wanted: &[(&str, Value)]) -> DraftReply {
     let draft = DraftReply { finish: FinishReason::ToolUse, ..text("") };
     wanted.iter().fold(draft, |draft, (name, arguments)| draft.calling(name, &arguments.to_string()))
@@ -70,7 +70,7 @@ impl DraftReply {
         self
     }
 
-    /// Asks for an action in the contract.
+    /// Adds an action to the contract.
     #[track_caller]
     pub fn asks_as(mut self, priority: &str, tool: &str, parameters: Value) -> Self {
         let actions = self.contract.as_mut().and_then(|contract| contract.get_mut("ai_actions"));
@@ -87,13 +87,13 @@ impl DraftReply {
         self
     }
 
-    /// Asks for a required action in the contract.
+    /// Adds a required action to the contract.
     #[track_caller]
     pub fn asks(self, tool: &str, parameters: Value) -> Self {
         self.asks_as("required", tool, parameters)
     }
 
-    /// Puts a member into the contract.
+    /// Sets a member of the contract.
     #[track_caller]
     pub fn member(mut self, name: &str, value: Value) -> Self {
         let contract = self.contract.as_mut().and_then(Value::as_object_mut);
@@ -101,19 +101,19 @@ impl DraftReply {
         self
     }
 
-    /// Ends for this reason.
+    /// Sets the finish reason.
     pub fn ending(mut self, finish: FinishReason) -> Self {
         self.finish = finish;
         self
     }
 
-    /// Says that it used this.
+    /// Sets the reported usage.
     pub fn using(mut self, usage: Option<Usage>) -> Self {
         self.usage = usage;
         self
     }
 
-    /// Text and contract block, as a model writes them.
+    /// The text and the contract block.
     pub fn whole_text(&self) -> String {
         match &self.contract {
             Some(contract) => format!("{}```json\n{contract}\n```\n", self.text),
@@ -121,13 +121,13 @@ impl DraftReply {
         }
     }
 
-    /// The reply, as a driver reports it.
+    /// The reply as a driver reports it.
     pub fn reply(&self) -> Reply {
         let calls = self.calls.clone();
         Reply { calls, finish: self.finish, usage: self.usage, ..Reply::text(self.whole_text()) }
     }
 
-    /// Calls one more tool natively, with this text as its arguments.
+    /// Adds a native call with this text as its arguments.
     pub fn calling(mut self, name: &str, arguments: &str) -> Self {
         let id = format!("c-{}", self.calls.len());
         self.calls.push(call(&id, name, arguments));

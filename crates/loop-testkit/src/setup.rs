@@ -1,4 +1,4 @@
-//! A run to be: its spec, its work item and its facts, each of which a test may change.
+//! A builder of runs for tests: the spec, the work item and the facts.
 
 use std::sync::Arc;
 
@@ -13,42 +13,42 @@ use serde_json::Value;
 
 use crate::{World, facts, item, model};
 
-/// A run to be. What a test says nothing of is as [`RunSpec`] has it, but for the selector, which is off.
+/// A run to start. It has the defaults of [`RunSpec`], except that tool selection is off.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// What the run is to do, and within which limits.
+    /// The spec: what the run does, and its limits.
     pub spec: RunSpec,
-    /// What it works on.
+    /// The work item.
     pub item: WorkItem,
-    /// What it is started with.
+    /// The facts with which it starts.
     pub facts: Facts,
 }
 
 impl Setup {
-    /// A run that writes a document, without sections and tools yet.
+    /// A run that writes a document, without sections and tools.
     pub fn document(domain: &str) -> Self {
         let selection = Selection { enabled: false, defaults: Vec::new() };
         Self::of(RunSpec { selection, ..RunSpec::document(domain, [], model(Some(PRICE))) })
     }
 
-    /// A conversation without tools yet.
+    /// A conversation without tools.
     pub fn conversation(domain: &str) -> Self {
         Self::of(RunSpec::conversation(domain, model(Some(PRICE))))
     }
 
-    /// A run that ends with an output. The tools that `output` names have to be added.
+    /// A run that ends with an output. The tools that `output` names must be added.
     pub fn output(domain: &str, output: OutputSpec) -> Self {
         Self::of(RunSpec::output(domain, output, model(Some(PRICE))))
     }
 
-    /// A run of this spec, with the usual item and facts.
+    /// A run of this spec, with the default item and facts.
     pub fn of(spec: RunSpec) -> Self {
         Self { spec, item: item(), facts: facts() }
     }
 
     // ---- any protocol ----
 
-    /// Changes anything of the spec.
+    /// Changes the spec.
     pub fn with(mut self, change: impl FnOnce(&mut RunSpec)) -> Self {
         change(&mut self.spec);
         self
@@ -66,7 +66,7 @@ impl Setup {
         self
     }
 
-    /// What the work is for, in words for the model.
+    /// Sets the goal, which the model reads.
     pub fn goal(self, goal: &str) -> Self {
         self.with(|spec| spec.goal = goal.into())
     }
@@ -76,7 +76,7 @@ impl Setup {
         self.with(|spec| spec.tools.push(tool))
     }
 
-    /// Asks a selector first; `defaults` run when it fails.
+    /// Turns tool selection on. `defaults` run if the selection fails.
     pub fn selector(mut self, defaults: &[(&str, Value)]) -> Self {
         let defaults = defaults
             .iter()
@@ -89,47 +89,47 @@ impl Setup {
         self
     }
 
-    /// Nothing but the limits ends it while something is left to run.
+    /// Only limits end the run while something is left to run.
     pub fn patient(self) -> Self {
         self.gate(|gate| (gate.stale, gate.no_progress) = (Stale::Off, 0))
     }
 
-    /// Cost and tokens are checked after the call (S0).
+    /// Cost and tokens are checked only after a call.
     pub fn checked_after(self) -> Self {
         self.limits(|limits| limits.cost_mode = CostMode::After)
     }
 
-    /// An answer that lacks what is demanded is not revised.
+    /// An incomplete answer is not revised.
     pub fn unrevised(self) -> Self {
         self.gate(|gate| gate.revision_passes = 0)
     }
 
-    /// A dearer model for runs whose confidence stays low.
+    /// Adds an escalated model, which is used while the confidence stays low.
     pub fn escalating(self) -> Self {
         self.with(|spec| spec.models.escalated = Some(model(Some(Price::flat(1_000_000, 4_000_000)))))
     }
 
-    /// Another route, twice as dear as the base model.
+    /// Adds a fallback model at twice the price of the base model.
     pub fn with_fallback(self) -> Self {
         self.with(|spec| spec.models.fallback = Some(model(Some(Price::flat(200_000, 800_000)))))
     }
 
-    /// A person answers when an action needs consent, within ten minutes.
+    /// A person can be asked for approval, with a deadline of ten minutes.
     pub fn people(self) -> Self {
         self.gate(|gate| gate.people = true).limits(|limits| limits.person_ms = Some(600_000))
     }
 
-    /// These tools run without consent.
+    /// These tools run without approval.
     pub fn approving(self, tools: &[&str]) -> Self {
         self.gate(|gate| gate.approved = tools.iter().map(|tool| (*tool).into()).collect())
     }
 
-    /// What becomes of a call that was made before.
+    /// Sets how repeated calls are handled.
     pub fn repeating(self, repeats: Repeats) -> Self {
         self.gate(|gate| gate.repeats = Some(repeats))
     }
 
-    /// The run has a save target.
+    /// Adds a save target.
     pub fn saving(self) -> Self {
         self.with(|spec| spec.save = true)
     }
@@ -150,14 +150,14 @@ impl Setup {
         self
     }
 
-    /// Which contract blocks of a document count.
+    /// Sets which contract blocks of a document count.
     #[track_caller]
     pub fn nonce(mut self, mode: NonceMode) -> Self {
         self.document_spec().nonce = mode;
         self
     }
 
-    /// Changes what is particular to an output.
+    /// Changes the output settings.
     #[track_caller]
     pub fn output_spec(mut self, change: impl FnOnce(&mut OutputSpec)) -> Self {
         match &mut self.spec.protocol {
@@ -169,7 +169,7 @@ impl Setup {
         self
     }
 
-    /// Calls that only read run side by side.
+    /// Read-only calls run in parallel.
     #[track_caller]
     pub fn parallel(mut self) -> Self {
         match &mut self.spec.protocol {
@@ -192,18 +192,18 @@ impl Setup {
 
     // ---- item and facts ----
 
-    /// The item is this one.
+    /// Sets the work item.
     pub fn item(self, item: WorkItem) -> Self {
         Self { item, ..self }
     }
 
-    /// The item's text is this.
+    /// Sets the item's text.
     pub fn item_text(mut self, text: &str) -> Self {
         self.item.full = text.into();
         self
     }
 
-    /// These messages are before the run.
+    /// Sets the messages before the run.
     pub fn history(mut self, history: History) -> Self {
         self.facts.history = Some(history);
         self
@@ -217,12 +217,12 @@ impl Setup {
         self.start_as("r1")
     }
 
-    /// Starts a run of this name at instant 0.
+    /// Starts a run with this id at instant 0.
     #[track_caller]
     pub fn start_as(self, id: &str) -> World {
         World::start(id, Arc::new(self.spec), self.item, self.facts)
     }
 }
 
-/// What a million tokens of the base model cost, in millionths of a dollar.
+/// The price of the base model: millionths of a dollar for a million tokens.
 const PRICE: Price = Price::flat(100_000, 400_000);

@@ -1,11 +1,11 @@
-//! What is true in every state of a run whose calls are native.
+//! Invariants of runs with native calls.
 
 use loop_core::run::{AttemptState, Phase, Purpose, Stage, Stopping, Work};
 use loop_core::spec::Execution;
 use loop_core::types::{Slot, Status};
 use loop_core::{Run, Verdict};
 
-/// What holds in every state of a run whose calls are native.
+/// Checks what is true in every state of a run with native calls.
 pub fn is_sound(run: &Run) -> Result<(), String> {
     if !run.spec().protocol.properties().native_calls {
         return Ok(());
@@ -21,12 +21,11 @@ fn must(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }
 
-/// I-5, S1-25: calls are kept pass by pass, in their order, each once; and as soon as another call of a model may be
-/// made each has what its result is made of.
+/// I-5, S1-25: calls are stored pass by pass, in order, each once. Before the next model call, each has its result.
 fn every_call_has_its_result(run: &Run) -> Result<(), String> {
     let mut expected = (0, 0);
     for action in run.actions() {
-        let Slot::Action(n) = action.key.slot else { return Err(format!("{} is no call", action.key)) };
+        let Slot::Action(n) = action.key.slot else { return Err(format!("{} is not a call", action.key)) };
         let next = if action.key.pass == expected.0 { expected } else { (action.key.pass, 0) };
         must((action.key.pass, n) == next && action.key.pass >= expected.0, || {
             format!("{} follows {expected:?}", action.key)
@@ -62,7 +61,7 @@ fn every_call_has_its_result(run: &Run) -> Result<(), String> {
     Ok(())
 }
 
-/// C3, S1-25: in order means one at a time; side by side means that what changes something has no other beside it.
+/// C3, S1-25: in order means one at a time. In parallel means that a call with an effect runs alone.
 fn turns_are_kept(run: &Run) -> Result<(), String> {
     let (Phase::Running { batch, stage: Stage::Act } | Phase::Stopping(Stopping { batch: Some(batch), .. })) =
         run.phase()
@@ -97,8 +96,8 @@ fn turns_are_kept(run: &Run) -> Result<(), String> {
     }
 }
 
-/// I-16: what is sent back to a provider is one turn of the model a pass, in their order, each with something in it, and
-/// each result belongs to a call that was made by then.
+/// I-16: the messages to a provider have one turn of the model for each pass, in order and not empty, and each result
+/// belongs to an earlier call.
 fn turns_can_be_sent(run: &Run) -> Result<(), String> {
     let requested_in = |pass: u32| run.actions().iter().filter(move |action| action.key.pass == pass);
     for (n, pass) in (1..).zip(run.passes()) {
@@ -122,7 +121,7 @@ fn turns_can_be_sent(run: &Run) -> Result<(), String> {
     must(orphan.is_none(), || format!("{orphan:?} belongs to no call"))
 }
 
-/// S1-39: no call is made with more messages than are allowed.
+/// S1-39: no call is made with more messages than allowed.
 fn messages_are_few_enough(run: &Run) -> Result<(), String> {
     let calls = matches!(
         run.phase(),

@@ -1,4 +1,4 @@
-//! Tools and models for a spec.
+//! Fixtures for specs: tools and models.
 
 use loop_core::spec::{ArgSpec, ModelSpec, ToolPolicy, ToolSpec};
 use loop_core::types::{Effect, Price};
@@ -25,7 +25,7 @@ pub fn tool(name: &str, effect: Effect) -> ToolSpec {
     }
 }
 
-/// A model of a provider that no test calls, with a window of 100,000 tokens.
+/// A model of a fictional provider, with a context window of 100,000 tokens.
 pub fn model(price: Option<Price>) -> ModelSpec {
     ModelSpec { context_tokens: 100_000, timeout_ms: 60_000, price, ..ModelSpec::new("offline", "m") }
 }

@@ -1,4 +1,4 @@
-//! A run in virtual time: a test says what happens, and the invariants of the core are checked after each event.
+//! Drives a run in virtual time: a test says what happens, and the core's invariants are checked after each event.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::{DraftReply, NONCE, PROMPT, announced, found, is_sound, key, observed
 pub struct World {
     /// The run.
     pub run: Run,
-    /// Milliseconds since its start: when the next event happens.
+    /// Milliseconds since its start, at which the next event happens.
     pub now: u64,
     /// The spec that it was started with.
     pub spec: Arc<RunSpec>,
@@ -39,13 +39,13 @@ pub struct World {
 }
 
 impl World {
-    /// The same without checks of invariants from here on: they read the whole run after each event. For long runs of which
-    /// something else is measured.
+    /// The same without checks of invariants from here on, which read the whole run after each event. For long runs of
+    /// which something else is measured.
     pub fn unchecked(self) -> Self {
         Self { is_checked: false, ..self }
     }
 
-    /// Starts a run of this name at instant 0.
+    /// Starts a run with this id at instant 0.
     #[track_caller]
     pub fn start(id: &str, spec: Arc<RunSpec>, item: WorkItem, facts: Facts) -> Self {
         let (run, first, notes) = Run::start(RunId::new(id), Arc::clone(&spec), item, facts);
@@ -60,7 +60,7 @@ impl World {
     /// The world as it was after this many events, the first one included.
     ///
     /// # Panics
-    /// Where there were not as many, or none.
+    /// There were fewer events, or `events` is 0.
     pub fn cut(&self, events: usize) -> Self {
         let journal = self.journal.get(..events).expect("there were as many events").to_vec();
         let ((first, ..), later) = journal.split_first().expect("the first event is kept");
@@ -86,7 +86,7 @@ impl World {
     /// A fork that begins after the first `length` events, under another spec.
     ///
     /// # Errors
-    /// If it cannot begin there.
+    /// The run cannot be forked there.
     #[track_caller]
     pub fn forked_under(&self, length: usize, spec: RunSpec) -> Result<Self, NotTakenOver> {
         let before = self.run_after(length);
@@ -95,29 +95,29 @@ impl World {
         self.continued(&before, parent, "fork", spec)
     }
 
-    /// The same, under the same spec.
+    /// A fork with the same spec.
     ///
     /// # Errors
-    /// If it cannot begin there.
+    /// The run cannot be forked there.
     #[track_caller]
     pub fn forked(&self, length: usize) -> Result<Self, NotTakenOver> {
         self.forked_under(length, (*self.spec).clone())
     }
 
-    /// A retry of the run, which has to be over.
+    /// A retry of the run, which must have ended.
     ///
     /// # Errors
-    /// If there is none.
+    /// The run cannot be retried.
     #[track_caller]
     pub fn retried(&self) -> Result<Self, NotTakenOver> {
         let parent = self.run.retry(self.journal.len() as u64)?;
         self.continued(&self.run, parent, "retry", (*self.spec).clone())
     }
 
-    /// A run with what is left of this one after the first `length` events.
+    /// A run with what can be salvaged of this one after the first `length` events.
     ///
     /// # Errors
-    /// If nothing is left to continue.
+    /// Nothing is left to continue.
     #[track_caller]
     pub fn salvaged(&self, length: usize, lost: bool) -> Result<Self, NotTakenOver> {
         let before = self.run_after(length);
@@ -148,13 +148,13 @@ impl World {
         Ok(world)
     }
 
-    /// Moves the clock; nothing happens by that alone.
+    /// Moves the clock, without an event.
     pub fn wait(mut self, ms: u64) -> Self {
         self.now += ms;
         self
     }
 
-    /// Applies an event that must be accepted.
+    /// Applies an event. It must be accepted.
     #[track_caller]
     pub fn apply(&mut self, kind: EventKind) -> Vec<Note> {
         match self.try_apply(kind.clone()) {
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// Applies an event. If it is rejected, nothing at all has changed.
+    /// Applies an event, and checks that a rejected one changes nothing.
     #[track_caller]
     pub fn try_apply(&mut self, kind: EventKind) -> Result<Vec<Note>, Rejected> {
         let event = Event { at: Millis(self.now), kind };
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// Tries an event that must be rejected.
+    /// Applies an event that must be rejected.
     #[track_caller]
     pub fn rejects(mut self, kind: EventKind) -> Self {
         let name = kind.name();
@@ -204,14 +204,14 @@ impl World {
         self.run.phase().name()
     }
 
-    /// The run is in this phase.
+    /// Asserts the phase.
     #[track_caller]
     pub fn expect_phase(self, name: &str) -> Self {
         assert_eq!(self.phase(), name);
         self
     }
 
-    /// The commanded call and nothing else but reads that started before its reply is complete.
+    /// The commanded model call. Apart from eager reads, nothing else may be commanded.
     #[track_caller]
     pub fn call(&self) -> CallModel {
         let mut commands = self.run.commands();
@@ -224,7 +224,7 @@ impl World {
         }
     }
 
-    /// The commanded call has this key and is this try.
+    /// Asserts the key and the attempt of the commanded call.
     #[track_caller]
     pub fn expect_call(self, key: &str, attempt: u32) -> Self {
         let call = self.call();
@@ -244,7 +244,7 @@ impl World {
             .collect()
     }
 
-    /// The commanded tools as `key#attempt tool`, in order.
+    /// Asserts the commanded tools, as `key#attempt tool`, in order.
     #[track_caller]
     pub fn expect_tools(self, expected: &[&str]) -> Self {
         let found: Vec<String> =
@@ -265,7 +265,7 @@ impl World {
             .collect()
     }
 
-    /// The keys of the commands that are to be cut off.
+    /// The keys of the commands to cancel.
     pub fn aborts(&self) -> Vec<String> {
         self.run
             .commands()
@@ -277,7 +277,7 @@ impl World {
             .collect()
     }
 
-    /// Nothing is commanded.
+    /// Asserts that nothing is commanded.
     #[track_caller]
     pub fn expect_nothing(self) -> Self {
         assert_eq!(self.run.commands(), []);
@@ -291,28 +291,28 @@ impl World {
 
     // ---- what happens ----
 
-    /// Announces the commanded call with a prompt of this size: it is granted, or refused.
+    /// Announces the commanded call with a prompt of this size, granted or refused.
     #[track_caller]
     pub fn announce(&mut self, prompt: PromptSize, prompt_hash: Digest) {
         let kind = announced(&self.run, &self.call(), prompt, prompt_hash);
         self.apply(kind);
     }
 
-    /// The call in flight is answered with this reply.
+    /// Ends the call in flight with this reply.
     #[track_caller]
     pub fn answer(&mut self, reply: Reply) {
         let CallModel { key, attempt, .. } = self.call();
         self.apply(EventKind::ModelReplied { key, attempt, reply: reply.into() });
     }
 
-    /// The call in flight fails.
+    /// Ends the call in flight with this failure.
     #[track_caller]
     pub fn fail(&mut self, failure: ModelFailure) {
         let CallModel { key, attempt, .. } = self.call();
         self.apply(EventKind::ModelFailed { key, attempt, failure: failure.into() });
     }
 
-    /// A commanded tool ends with this observation; a write is announced first.
+    /// Ends a commanded tool call with this observation. A write is announced first.
     #[track_caller]
     pub fn finish(&mut self, key: &str, observation: Observation) {
         let commanded = self.tools().into_iter().find(|tool| tool.key.to_string() == key);
@@ -325,7 +325,7 @@ impl World {
         self.apply(EventKind::ToolFinished { key, attempt, observation: observation.into() });
     }
 
-    /// The check that is commanded has this result. One that asks a model is announced first.
+    /// Ends the commanded check with this result. A check that calls a model is announced first.
     #[track_caller]
     pub fn check(&mut self, result: CheckResult, used: Option<SubCallUse>) {
         let Phase::Validating(checking) = self.run.phase() else {
@@ -351,20 +351,20 @@ impl World {
         self.started_with(PROMPT)
     }
 
-    /// The call in flight is answered.
+    /// Ends the call in flight with this draft.
     #[track_caller]
     pub fn answered(mut self, draft: &DraftReply) -> Self {
         self.answer(draft.reply());
         self
     }
 
-    /// The commanded call is announced and answered.
+    /// Announces the commanded call, and ends it with this draft.
     #[track_caller]
     pub fn replied(self, draft: &DraftReply) -> Self {
         self.started().answered(draft)
     }
 
-    /// The selector selects these tools.
+    /// Ends the selection with these tools.
     #[track_caller]
     pub fn selected(self, selections: &[(&str, Value)]) -> Self {
         let selections: Vec<Value> = selections
@@ -374,7 +374,7 @@ impl World {
         self.expect_call("0/select", 1).replied(&text(&Value::Array(selections).to_string()))
     }
 
-    /// An aborted tool returns something all the same.
+    /// Ends a cancelled tool call with a result.
     #[track_caller]
     pub fn finished_while_stopping(mut self, action: &str) -> Self {
         self.apply(EventKind::ToolFinished {
@@ -385,7 +385,7 @@ impl World {
         self
     }
 
-    /// An aborted tool ends like this.
+    /// Ends a cancelled tool call with this status.
     #[track_caller]
     pub fn finished_while_stopping_as(mut self, action: &str, status: Status) -> Self {
         self.apply(EventKind::ToolFinished {
@@ -396,7 +396,7 @@ impl World {
         self
     }
 
-    /// The commanded save succeeds.
+    /// Ends the commanded save with success.
     #[track_caller]
     pub fn saved_whatever(self) -> Self {
         match self.run.commands().as_slice() {
@@ -408,35 +408,35 @@ impl World {
         }
     }
 
-    /// The announcement of a call that had to wait until this instant.
+    /// The announcement of a call that waited until this instant.
     #[track_caller]
     pub fn started_after_wait(mut self) -> EventKind {
         self.apply(EventKind::DeadlineReached);
         self.started().last().0.kind.clone()
     }
 
-    /// A call is answered after it was aborted.
+    /// Ends a model call with a reply after it was cancelled.
     #[track_caller]
     pub fn answered_while_stopping(mut self, call: &str, draft: &DraftReply) -> Self {
         self.apply(EventKind::ModelReplied { key: key(call), attempt: 1, reply: draft.reply().into() });
         self
     }
 
-    /// The call in flight fails.
+    /// Ends the call in flight with this failure.
     #[track_caller]
     pub fn failed(mut self, failure: ModelFailure) -> Self {
         self.fail(failure);
         self
     }
 
-    /// A commanded tool ends with this observation; a write is announced first.
+    /// Ends a commanded tool call with this observation. A write is announced first.
     #[track_caller]
     pub fn finished(mut self, key: &str, observation: Observation) -> Self {
         self.finish(key, observation);
         self
     }
 
-    /// Every commanded tool finds something.
+    /// Ends every commanded tool call with a result.
     #[track_caller]
     pub fn all_finished(mut self) -> Self {
         for tool in self.tools() {
@@ -445,21 +445,21 @@ impl World {
         self
     }
 
-    /// A person decides about this action.
+    /// Answers for a person about this action.
     #[track_caller]
     pub fn answered_by_person(mut self, action: &str, answer: PersonAnswer) -> Self {
         self.apply(EventKind::PersonAnswered { key: key(action), answer, binding: None });
         self
     }
 
-    /// A stop is requested.
+    /// Requests a stop.
     #[track_caller]
     pub fn stop(mut self, how: StopMode) -> Self {
         self.apply(EventKind::StopRequested { how });
         self
     }
 
-    /// The request to stop is withdrawn.
+    /// Withdraws the request to stop.
     #[track_caller]
     pub fn withdrawn(mut self) -> Self {
         self.apply(EventKind::StopWithdrawn);

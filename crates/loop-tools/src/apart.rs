@@ -1,4 +1,4 @@
-//! Code of third parties, in a task separate from the task of the caller that waits for it.
+//! Runs code of third parties in a task of its own, apart from the task of the caller that waits for it.
 
 use std::any::Any;
 use std::future::Future;
@@ -8,10 +8,11 @@ use futures::FutureExt;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinSet;
 
-/// What `work` comes to, or the payload of its panic; `None` where the runtime is going down. Dropping it drops the work.
+/// The result of `work`, or the payload of its panic. `None`: the runtime is shutting down. Dropping the future drops
+/// the work.
 ///
-/// On several threads the work is a task of its own, so that one which keeps its thread does not keep the caller from a
-/// clock and from a stop. On one thread that would gain nothing.
+/// On a runtime with several threads the work is a task of its own, so that work which blocks its thread does not keep
+/// the caller from timeouts and cancellation. On one thread that would gain nothing.
 pub async fn apart<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Option<Result<T, Box<dyn Any + Send>>> {

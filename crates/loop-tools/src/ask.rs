@@ -8,8 +8,7 @@ use loop_core::types::{Received, SubCallUse, Usage};
 
 /// A model that chooses among candidates.
 ///
-/// Who implements it renders the prompt, calls the cheap model within the granted budget and hands back the
-/// raw reply.
+/// An implementation renders the prompt, calls the auxiliary model within the granted budget and returns the raw reply.
 #[async_trait]
 pub trait AskModel: Send + Sync {
     /// The model's raw reply, or why there is none.
@@ -23,7 +22,8 @@ pub struct ChoiceRequest {
     pub title: String,
     /// What the action searches for. `None`: it does not say.
     pub target: Option<String>,
-    /// What makes a candidate relevant, in the words of who made the tool. `None`: nothing beyond the title and the target.
+    /// What makes a candidate relevant, in the words of the tool's author. `None`: nothing beyond the title and the
+    /// target.
     pub instruction: Option<String>,
     /// The candidates, one line each. A reply names them by position, counted from 0.
     pub candidates: Vec<String>,

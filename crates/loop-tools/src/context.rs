@@ -1,4 +1,4 @@
-//! What a tool receives besides its parameters: whom the work concerns, and, separately, its credentials.
+//! What a tool receives in addition to its parameters: whom the work concerns, and, separately, its credentials.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use crate::ask::AskModel;
 use crate::results::EarlierResults;
 
-/// Milliseconds for a sub-call, unless the runtime gives another limit (S0-131).
+/// Milliseconds for a sub-call, unless the runtime gives another limit.
 pub const SUB_CALL_MS: u64 = 10_000;
 
-/// What a tool is given besides its parameters: whom and what the work concerns, and what it may use.
+/// What a tool receives in addition to its parameters: whom and what the work concerns, and what it may use.
 #[derive(Clone)]
 pub struct ToolContext {
     /// Whom and what the work concerns. The tool restricts its queries to it.
@@ -127,7 +127,7 @@ impl fmt::Debug for ToolContext {
     }
 }
 
-/// Secrets by name. A tool receives them besides its context and never within it.
+/// Secrets by name. A tool receives them separately from its context.
 ///
 /// It shows only the names, and it cannot be serialised:
 ///

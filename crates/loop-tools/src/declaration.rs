@@ -1,4 +1,4 @@
-//! What a tool says about itself.
+//! Declarations of tools: names, parameters, effect, limits.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use loop_core::spec::{ArgSpec, ToolPolicy, ToolSpec};
 use loop_core::types::{Digest, Effect, digest};
 use serde_json::{Value, json};
 
-/// Milliseconds until a tool is cut off, unless it declares another limit (S0-94).
+/// Milliseconds until a tool is cut off, unless it declares another limit.
 pub const TIMEOUT_MS: u64 = 12_000;
 /// How often one call may be made in all, unless the tool declares another number.
 pub const ATTEMPTS: u32 = 2;
@@ -42,14 +42,14 @@ pub struct ToolDeclaration {
     pub effect: Option<Effect>,
     /// Milliseconds after which a call is cancelled. From 1.
     pub timeout_ms: u64,
-    /// How many times one call may be tried in all, if it fails in a way that may pass. From 1.
+    /// How many times one call may be tried in all, if it fails in a retryable way. From 1.
     pub attempts: u32,
     /// Whether the tool may ask a model about its own result.
     pub smart: bool,
     /// The parameter that says what a smart tool looks for. A connector accepts it also where it does not send it. `None`:
     /// a connector refuses every parameter that it does not use.
     pub target: Option<Arc<str>>,
-    /// What policy must know besides the effect.
+    /// The policy settings, in addition to the effect.
     pub policy: ToolPolicy,
     /// The digest of the parts that the declaration does not show, for example a query. `None`: there are none. An
     /// approval counts for this digest alone.
@@ -90,71 +90,71 @@ impl ToolDeclaration {
         Self::new(name).description(description).effect(Effect::Read)
     }
 
-    /// The declaration with this name for people.
+    /// Sets the name for people.
     #[must_use]
     pub fn title(mut self, title: impl Into<Arc<str>>) -> Self {
         self.title = title.into();
         self
     }
 
-    /// The declaration with one more name that means the tool.
+    /// Adds an alias: another name that models may use.
     #[must_use]
     pub fn alias(mut self, alias: impl Into<Arc<str>>) -> Self {
         self.aliases.push(alias.into());
         self
     }
 
-    /// The declaration with what the tool returns, for the model.
+    /// Sets the description: what the tool returns. The model reads it.
     #[must_use]
     pub fn description(mut self, description: impl Into<Arc<str>>) -> Self {
         self.description = description.into();
         self
     }
 
-    /// The declaration with when the tool helps, for the selector.
+    /// Sets when the tool helps. The model that selects tools reads it.
     #[must_use]
     pub fn when(mut self, when: impl Into<Arc<str>>) -> Self {
         self.when = when.into();
         self
     }
 
-    /// The declaration with this JSON Schema of the parameters.
+    /// Sets the JSON Schema of the parameters.
     #[must_use]
     pub fn schema(mut self, schema: Value) -> Self {
         self.schema = schema;
         self
     }
 
-    /// The declaration with what the tool does to the world.
+    /// Sets the effect: what the tool changes.
     #[must_use]
     pub fn effect(mut self, effect: Effect) -> Self {
         self.effect = Some(effect);
         self
     }
 
-    /// The declaration with this time limit.
+    /// Sets the time limit of a call, in milliseconds.
     #[must_use]
     pub fn timeout_ms(mut self, timeout_ms: u64) -> Self {
         self.timeout_ms = timeout_ms;
         self
     }
 
-    /// The declaration with how often the model may make one call in all, where it fails in a way that may pass
-    /// ([`ToolResult::retryable`](crate::ToolResult::retryable)). Nothing is tried again by itself.
+    /// Sets how often the model may make one call in all, if it fails in a retryable way
+    /// ([`ToolResult::retryable`](crate::ToolResult::retryable)). A call is not retried automatically.
     #[must_use]
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
     }
 
-    /// The declaration of a tool that may, or may not, ask a model about its own result.
+    /// Sets whether the tool may ask a model about its own result.
     #[must_use]
     pub fn smart(mut self, smart: bool) -> Self {
         self.smart = smart;
         self
     }
 
-    /// The declaration of a smart tool that looks for what this parameter says:
+    /// Sets the parameter that says what a smart tool looks for:
     /// [`RowFilter::target`](crate::smart_rows::RowFilter::target) names the same one.
     #[must_use]
     pub fn target(mut self, parameter: impl Into<Arc<str>>) -> Self {
@@ -162,8 +162,8 @@ impl ToolDeclaration {
         self
     }
 
-    /// The declaration of a tool whose call in vain costs nothing worth counting. Where calls are native, such a call may
-    /// start before the reply that requests it is complete. It has no effect on a tool that does more than read or is
+    /// Declares that an unneeded call of this read has a negligible cost. Where calls are native, such a call may start
+    /// before the reply that requests it is complete. It has no effect on a tool that does more than read or is
     /// [`smart`](Self::smart). A later [`policy`](Self::policy) replaces it.
     ///
     /// ```
@@ -176,15 +176,15 @@ impl ToolDeclaration {
         self
     }
 
-    /// The declaration with what policy knows of the tool beside its effect.
+    /// Sets the policy settings of the tool, in addition to its effect.
     #[must_use]
     pub fn policy(mut self, policy: ToolPolicy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// The declaration with something that the tool is made of, beside what was given before: a query, a version, a program.
-    /// A run that was begun with another definition cannot be resumed with this tool.
+    /// Adds a part to the tool's definition: a query, a version, a program. A run that began with another definition
+    /// cannot be resumed with this tool.
     ///
     /// ```
     /// # use loop_tools::ToolDeclaration;
@@ -199,7 +199,7 @@ impl ToolDeclaration {
         self
     }
 
-    /// What the core needs to know, or `None` where the effect is not declared.
+    /// The tool as the core knows it. `None`: the effect is not declared.
     pub fn spec(&self) -> Option<ToolSpec> {
         Some(ToolSpec {
             name: Arc::clone(&self.name),

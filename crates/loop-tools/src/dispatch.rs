@@ -33,11 +33,12 @@ use crate::result::{ToolResult, UNKNOWN_ERROR};
 const LONGEST_MS: u64 = 365 * 24 * 3_600_000;
 
 impl Registry {
-    /// What came back from one call, with its arguments read as a run reads them (defaults, whole numbers): never a panic and never an error (S0-81, S0-86, S0-129).
+    /// Runs one call and returns its observation, never a panic and never an error. Arguments are read as a run reads
+    /// them (defaults, whole numbers).
     ///
-    /// Where there are several threads the tool runs in a task of its own. When its time is up, when `context.cancel` is cancelled, or when
-    /// this future is dropped, the task is aborted and the token that the tool got is cancelled (S0-d6). The
-    /// Markdown is cut to `markdown_cap` characters (S0-123); the data is kept whole. Must be called inside a
+    /// On a runtime with several threads the tool runs in a task of its own. When its time is up, when `context.cancel`
+    /// is cancelled, or when this future is dropped, the task is aborted and the token that the tool received is
+    /// cancelled. The Markdown is cut to `markdown_cap` characters; the data is kept whole. Must be called inside a
     /// tokio runtime with time.
     pub fn dispatch(
         &self,
@@ -70,8 +71,8 @@ impl Registry {
         ended(begun, markdown_cap)
     }
 
-    /// As [`dispatch`](Self::dispatch), with arguments that are shared with the call in place of copied. Without a value
-    /// they are `null`.
+    /// As [`dispatch`](Self::dispatch), with arguments that are shared instead of copied. If they cannot be parsed,
+    /// they count as `null`.
     pub fn dispatch_shared(
         &self,
         name: &str,
@@ -84,8 +85,8 @@ impl Registry {
         ended(self.begin(name, arguments, context, credentials, timeout_ms, markdown_cap), markdown_cap)
     }
 
-    /// What of `parameters` does not fit the schema of the tool `name`, at most three schema violations; `None` where everything
-    /// does, and for a name that no tool has.
+    /// How `parameters` violate the schema of the tool `name`, at most three schema violations. `None`: they match it,
+    /// or no tool has this name.
     pub fn schema_violations(&self, name: &str, parameters: &Value) -> Option<String> {
         self.entry(name).and_then(|entry| entry.schema.violations(parameters))
     }

@@ -1,18 +1,18 @@
-//! Files that a program reads by a path which it was given: regular ones alone, opened without waiting, and read no further than
-//! a bound. A pipe would be waited for, and a device may have no end.
+//! Reads regular files without blocking, up to a maximum size. Other files are refused: a pipe may block, and a device
+//! may have no end.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 use std::string::FromUtf8Error;
 
-/// How many bytes a file of settings, or of work, may have where nothing else is said: 256 MiB.
+/// The default maximum size of a file of settings or of work, in bytes: 256 MiB.
 pub const MAX_BYTES: u64 = 256 << 20;
 
 /// Opens a regular file for reading, also through a link. A folder is opened as the system opens it.
 ///
 /// # Errors
-/// What the system says, and `InvalidInput` for a pipe, a socket or a device.
+/// The system's error, and `InvalidInput` for a pipe, a socket or a device.
 pub fn open(path: &Path) -> io::Result<File> {
     // A device may do something when it is opened.
     check(&fs::metadata(path)?)?;
@@ -51,7 +51,7 @@ pub fn text(path: &Path, max: u64) -> io::Result<String> {
     String::from_utf8(bytes(path, max)?).map_err(not_text)
 }
 
-/// Where bytes are not UTF-8 text, for a message.
+/// The position at which bytes are not UTF-8, for a message.
 pub fn no_text(error: &FromUtf8Error) -> String {
     let at = error.utf8_error().valid_up_to();
     let line = error.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1;

@@ -1,4 +1,4 @@
-//! From a tool's result to an observation: what it is worth, and what a model gets to read of it.
+//! From a tool's result to an observation: its status, and what a model reads of it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::text::{clean, cut, in_one_line, is_blank, one_line};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading<'a> {
     pub(crate) title: &'a str,
-    /// Maximum characters (S0-123).
+    /// Maximum characters.
     pub(crate) cap: usize,
 }
 
@@ -39,7 +39,7 @@ impl Reading<'_> {
         Observation { warnings, ..Observation::new(status, in_one_line(summary), markdown, data) }
     }
 
-    /// A text cleaned (I-24) and cut (S0-123), with a warning for either.
+    /// A text cleaned and cut, with a warning for either.
     fn shown(self, text: &str, what: &str, warnings: &mut Vec<Arc<str>>) -> Arc<str> {
         let (cleaned, dropped) = clean(text);
         if dropped > 0 {
@@ -61,7 +61,7 @@ fn data_of(data: Value, markdown: &Arc<str>) -> Data {
     }
 }
 
-/// No tool has this name (S0-88). It always carries a text (S0-d4).
+/// No tool has this name. It always carries a text.
 pub(crate) fn unknown_tool(name: &str, similar: &[Arc<str>], cap: usize) -> Observation {
     let name = one_line(name);
     let requested =
@@ -128,7 +128,7 @@ fn failure(tool: &ToolDeclaration, result: ToolResult, reading: Reading<'_>) -> 
     Observation { retry_after_ms: retry_after_ms.filter(|_| status == Status::Pending), ..observation }
 }
 
-/// Null, `[]` or an empty text: what S0's template takes for no data (S0-68).
+/// Null, `[]` or an empty text: what the template counts as no data.
 fn is_nothing(data: &Value) -> bool {
     match data {
         Value::Null => true,

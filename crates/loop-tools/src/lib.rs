@@ -1,17 +1,16 @@
-//! Tools of an AI loop: what they return, what they receive, how they are found, checked, run and cut off.
+//! Tools of an AI agent loop: what they declare, what they receive and return, and how a call is checked, run and cut off.
 //!
-//! A [`Tool`] is one source of data, or one action. It declares itself ([`ToolDeclaration`]), is given
-//! parameters, a [`ToolContext`] and, separately, [`Credentials`], and hands back a [`ToolResult`]. A
-//! [`Registry`] holds the tools of a run, and its dispatcher turns each call into a
-//! [`loop_core::types::Observation`]: whatever a tool does (panic, hang, lie, flood), the loop gets a status and a
-//! text that a model can act on.
+//! A [`Tool`] is one source of data, or one action. It has a [`ToolDeclaration`], receives parameters, a [`ToolContext`]
+//! and, separately, [`Credentials`], and returns a [`ToolResult`]. A [`Registry`] holds the tools of a run. Its dispatcher
+//! turns each call into a [`loop_core::types::Observation`]: whatever a tool does (panic, hang, lie, flood), the loop gets
+//! a status and a text that a model can act on.
 //!
-//! The feature `connectors` has tools that are made from configuration: queries, documents, and behind features of their own
-//! HTTP, programs, files, PostgreSQL and MCP servers.
+//! # What it is not
 //!
-//! What it does not do: it decides nothing (which calls may run is the core's business), retries nothing,
-//! knows no provider and no wording, and without these features opens no connection. A smart tool ([`Smart`]) asks a model through
-//! [`AskModel`], which the runtime implements.
+//! It decides nothing: the core decides which calls may run. It retries nothing, and knows no provider and no wording of
+//! prompts. Without the features of `connectors` it opens no connection.
+//!
+//! # A tool
 //!
 //! ```
 //! use loop_core::types::{Effect, Scope, Status};
@@ -48,6 +47,26 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # The modules
+//!
+//! | module | what you find there |
+//! |---|---|
+//! | [`tool`] | the trait [`Tool`], and the JSON Schema of a Rust type |
+//! | [`declaration`] | what a tool declares: names, parameters, effect, limits |
+//! | [`context`] | what a tool receives in addition to its parameters: scope, key, cancellation, credentials |
+//! | [`result`] | what a tool returns, and the kinds of failure |
+//! | [`registry`] | the tools of a run, by name and alias |
+//! | [`dispatch`] | one call of one tool, which always ends in an observation |
+//! | [`schema`] | compiled JSON Schemas, and violations in words for a model |
+//! | [`results`] | a tool that reads more of an earlier result than the prompt shows |
+//! | [`smart`] | tools that fetch many results and return a few, which a model may choose |
+//! | [`ask`] | the model that a smart tool asks, which the runtime implements |
+//! | [`table`] | rows as a Markdown table, JSON as text |
+//! | [`text`] | outside text without control characters and invisible characters |
+//! | [`mod@files`] | regular files, read without blocking and up to a maximum size |
+//! | [`lock`] | the file `tools.lock` with the trusted tool descriptions of MCP servers |
+//! | `connectors` | tools made from configuration. Feature `connectors`: SQLite, documents. Features `http`, `command`, `files`, `postgres`, `mcp`: one kind each |
 
 mod apart;
 pub mod ask;
@@ -81,6 +100,6 @@ pub use result::{Failure, IntoToolResult, ToolResult};
 pub use smart::Smart;
 pub use tool::Tool;
 
-/// What a tool or a model needs to be written: the attribute for their traits, the token that they watch.
+/// For implementations of [`Tool`]: the attribute of its async trait, and the token that cancels a call.
 pub use async_trait::async_trait;
 pub use tokio_util::sync::CancellationToken;

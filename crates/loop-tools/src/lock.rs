@@ -1,4 +1,4 @@
-//! `tools.lock` next to `loopgate.toml`: what the operator has trusted of each server, as the server said it then.
+//! `tools.lock` next to `loopgate.toml`: the tool descriptions of each MCP server that the operator has trusted.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ pub struct Lock {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LockedServer {
-    /// What the server was known by: its name, and the program with its arguments or the URL, as the domain file has them. Where
-    /// the domain file has something else, nothing of the server is trusted.
+    /// What identifies the server: its name, and the program with its arguments or the URL, as the domain file had
+    /// them. If the domain file has something else now, nothing of the server is trusted.
     pub identity: Value,
     /// The tools, by name.
     pub tools: Vec<LockedTool>,
@@ -81,7 +81,7 @@ impl LockedTool {
     }
 }
 
-/// Why a text is not that of a lock.
+/// Why a text is not a lock file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct NotALock {
@@ -142,7 +142,7 @@ impl Lock {
 
 #[cfg(all(feature = "mcp", unix))]
 impl LockedServer {
-    /// What the server with this identity says.
+    /// An entry with these tools of the server with this identity.
     pub fn of(tools: Vec<McpToolSpec>, identity: Value) -> Self {
         let tools = tools.into_iter().map(|tool| LockedTool::of(tool, &identity)).collect();
         Self { identity, tools }

@@ -57,7 +57,7 @@ impl Registry {
         RegistryBuilder { tools: Vec::new() }
     }
 
-    /// What the core needs to know of each tool, in the order of registration.
+    /// Each tool as the core knows it, in the order of registration.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.tools.iter().map(|entry| entry.spec.clone()).collect()
     }
@@ -77,30 +77,29 @@ impl Registry {
         &self.manifest.0
     }
 
-    /// The canonical name of a tool by its name or alias, to the letter (S0-84). Parts of names mean nothing
-    /// (S0-d1, S0-d2).
+    /// The canonical name of the tool with exactly this name or alias. Parts of names do not match.
     pub fn resolve(&self, name: &str) -> Option<Arc<str>> {
         self.entry(name).map(|entry| Arc::clone(&entry.declaration.name))
     }
 
-    /// The tool of a name or alias itself: for code that wraps it.
+    /// The tool with this name or alias, for code that wraps it.
     pub fn tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
         self.entry(name).map(|entry| Arc::clone(&entry.tool))
     }
 
-    /// The tool of a name or alias, where it is of this type.
+    /// The tool with this name or alias, if it is of this type.
     pub fn value<T: Tool>(&self, name: &str) -> Option<&T> {
         let tool: &dyn Any = &*self.entry(name)?.tool;
         tool.downcast_ref()
     }
 
-    /// Whether the tool of a name or alias is to be given the settled results of the run.
+    /// Whether the tool with this name or alias receives the settled results of the run.
     pub fn reads_results(&self, name: &str) -> bool {
         self.entry(name).is_some_and(|entry| entry.reads_results)
     }
 
-    /// What a result of one of its tools is worth to a run, with `cap` characters for the model. A tool that it does not have
-    /// is an unknown one.
+    /// Turns a result of one of its tools into an observation, with at most `cap` characters for the model. A result of
+    /// any other tool counts as that of an unknown tool.
     pub fn observe(&self, result: ToolResult, cap: usize) -> Observation {
         match self.entry(&result.tool_name) {
             Some(entry) => judge(&entry.declaration, result, cap),
@@ -108,7 +107,7 @@ impl Registry {
         }
     }
 
-    /// At most three tools whose name or alias comes near `name`, nearest first.
+    /// At most three tools whose name or alias is similar to `name`, nearest first.
     pub fn similar(&self, name: &str) -> Vec<Arc<str>> {
         // By position rather than by name, so that ties fall in the order of registration.
         let known = self.tools.iter().flat_map(|entry| {
@@ -154,23 +153,22 @@ pub struct RegistryBuilder {
 }
 
 impl RegistryBuilder {
-    /// The builder with one more tool.
+    /// Adds a tool.
     #[must_use]
     pub fn tool(self, tool: impl Tool + 'static) -> Self {
         self.shared(Arc::new(tool))
     }
 
-    /// The builder with one more tool that others may hold as well.
+    /// Adds a tool that other code may share.
     #[must_use]
     pub fn shared(mut self, tool: Arc<dyn Tool>) -> Self {
         self.tools.push(tool);
         self
     }
 
-    /// The builder with a tool from a closure over raw parameters.
+    /// Adds a tool from a closure over raw parameters.
     ///
-    /// The closure hands back a [`ToolResult`], or a `Result` of one: its error becomes a
-    /// failure with its message (S0-71).
+    /// The closure returns a [`ToolResult`], or a `Result` of one, whose error becomes a failure with its message.
     #[must_use]
     pub fn tool_fn<F, Fut>(self, declaration: ToolDeclaration, call: F) -> Self
     where
@@ -181,7 +179,7 @@ impl RegistryBuilder {
         self.tool(FnTool::new(declaration, call))
     }
 
-    /// The builder with a tool from a closure over typed parameters.
+    /// Adds a tool from a closure over typed parameters.
     ///
     /// `Args` gives the schema, in place of any in the declaration. Parameters that do not make an `Args` are
     /// answered with `invalid_input`.
@@ -196,10 +194,10 @@ impl RegistryBuilder {
         self.tool(TypedTool::<Args, F>::new(declaration, call))
     }
 
-    /// The registry.
+    /// Builds the registry.
     ///
     /// # Errors
-    /// The first thing that is wrong, in the order of registration.
+    /// The first error, in the order of registration.
     pub fn build(self) -> Result<Registry, RegistryError> {
         let tools = self.tools.into_iter().map(checked).collect::<Result<Vec<Entry>, RegistryError>>()?;
         let mut names: BTreeMap<Arc<str>, usize> = BTreeMap::new();

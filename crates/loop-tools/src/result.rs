@@ -1,4 +1,4 @@
-//! What a tool hands back: S0's result, and the two templates that make one.
+//! The result of a tool, with templates for its Markdown: a table of rows, and a failure.
 
 use std::fmt::Display;
 
@@ -9,16 +9,16 @@ use serde_json::Value;
 use crate::declaration::ToolDeclaration;
 use crate::table;
 
-/// What a tool that found nothing says (S0-68).
+/// What a tool that found nothing says.
 pub(crate) const NOTHING_FOUND: &str = "No data found";
 /// How much of a text is its summary.
 const SUMMARY_CHARS: usize = 160;
 /// What a tool that is not ready says.
 const NOT_READY: &str = "Not ready yet";
-/// What a failure without any message says (S0-71).
+/// What a failure without any message says.
 pub const UNKNOWN_ERROR: &str = "Unknown error";
 
-/// What a tool returns. A failure is a result as well, and its kind says what follows from it: no text decides.
+/// What a tool returns. A failure is a result as well. Its kind, never its text, decides what follows from it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
     /// Whether the tool returned what was requested.
@@ -43,11 +43,11 @@ pub struct ToolResult {
     /// What the tool's sub-call used. `None`: there was none. A tool outside of this crate cannot set it.
     #[serde(skip)]
     pub sub_call: Option<SubCallUse>,
-    /// For a failure whose Markdown is S0's template (S0-67): what failed, in words for people. `None`: the Markdown is a
-    /// text of the tool's own.
+    /// For a failure whose Markdown is made by the template: what failed, in words for people. `None`: the Markdown is
+    /// a text of the tool's own.
     #[serde(skip)]
     pub title: Option<String>,
-    /// What only a model that takes pictures can read. The Markdown names each. A program cannot return any.
+    /// Pictures, for models that accept them. The Markdown names each. A tool outside of this crate cannot set it.
     #[serde(skip)]
     pub pictures: Vec<ResultPicture>,
 }
@@ -94,7 +94,7 @@ impl ToolResult {
         }
     }
 
-    /// A success as a table with one row per item, under a heading that names the account (S0-69, S0-70).
+    /// A success as a table with one row per item, under a heading that names the account.
     ///
     /// The columns are the members that the rows have: `id`, `name` and `title` first, the others by name, so
     /// that equal rows give equal bytes. Of more than 40 members those have a column that most rows have, and a line names
@@ -124,8 +124,8 @@ impl ToolResult {
         Self::ok(tool, format!("Found {} items", rows.len()), markdown, rows)
     }
 
-    /// A success that the model receives as it is: a text is what the model reads, and any other value is its JSON
-    /// (S2-32). The summary is its first line.
+    /// A success from any value. The model reads a text unchanged, and the JSON of any other value. The summary is the
+    /// first line.
     pub fn value(tool: impl Into<String>, value: Value) -> Self {
         let text = match &value {
             Value::String(text) => text.clone(),
@@ -140,7 +140,7 @@ impl ToolResult {
         Self::ok(tool, summary, text, value)
     }
 
-    /// A success whose text the model receives as it is. The registry adds the tool's name.
+    /// A success whose text the model reads unchanged. The registry adds the tool's name.
     ///
     /// ```
     /// use loop_tools::ToolResult;
@@ -150,12 +150,12 @@ impl ToolResult {
         Self::value("", Value::String(text.into()))
     }
 
-    /// A failure for good (S0-67).
+    /// A permanent failure: the same call will fail again.
     pub fn failed(tool: impl Into<String>, title: &str, message: impl Display) -> Self {
         Self::failure(tool, title, message, Failure::Permanent)
     }
 
-    /// A failure that may pass: the same call may be made again.
+    /// A retryable failure: the same call may succeed later.
     pub fn retryable(tool: impl Into<String>, title: &str, message: impl Display) -> Self {
         Self::failure(tool, title, message, Failure::Retryable)
     }
@@ -165,13 +165,13 @@ impl ToolResult {
         Self::failure(tool, title, message, Failure::InvalidInput)
     }
 
-    /// A failure that says that nothing was found (S0-68).
+    /// The result of a call that found nothing.
     pub fn empty(tool: impl Into<String>, title: &str) -> Self {
         Self::failure(tool, title, NOTHING_FOUND, Failure::Empty)
     }
 
-    /// What a tool says that has begun something and is not ready: ask again after so many milliseconds. The loop does
-    /// so by itself, within the tool's number of polls and the run's time.
+    /// The result of a tool that has begun something and is not ready. The loop calls it again after this many
+    /// milliseconds, without a model call, within the tool's number of polls and the run's time.
     ///
     /// ```
     /// let result = loop_tools::ToolResult::pending("fetch_report", "Report", 2_000);
@@ -194,7 +194,7 @@ impl ToolResult {
         Self::failure(tool, title, message, Failure::InDoubt)
     }
 
-    /// A failure of this kind, by S0's template (S0-67).
+    /// A failure of this kind, with the Markdown of the template.
     pub fn failure(tool: impl Into<String>, title: &str, message: impl Display, kind: Failure) -> Self {
         let message = message_of(&message.to_string());
         Self {
@@ -247,10 +247,9 @@ impl ToolResult {
     }
 }
 
-/// What a closure tool may hand back: a result, or a `Result` whose error becomes a failure with its message
-/// (S0-71).
+/// A value that a closure tool may return: a result, or a `Result` whose error becomes a failure with its message.
 pub trait IntoToolResult {
-    /// The result as the tool `declaration` would have said it.
+    /// The value as a result of the tool `declaration`.
     fn into_tool_result(self, declaration: &ToolDeclaration) -> ToolResult;
 }
 
@@ -266,7 +265,7 @@ impl<E: Display> IntoToolResult for Result<ToolResult, E> {
     }
 }
 
-/// The heading of a success as Markdown: the title, and the account where one is known (S0-69). Both are on one line.
+/// The heading of a success as Markdown: the title, and the account where one is known. Both are on one line.
 pub fn heading(title: &str, scope: &Scope) -> String {
     match scope.account_name.as_ref().or(scope.account.as_ref()) {
         Some(account) => format!("## {} — {}", flat(title), flat(account)),
@@ -274,7 +273,7 @@ pub fn heading(title: &str, scope: &Scope) -> String {
     }
 }
 
-/// The Markdown of a failure (S0-67).
+/// The Markdown of a failure.
 fn quote(title: &str, message: &str) -> String {
     // Each line of the message stays inside the quotation.
     format!("> **{}:** {}", flat(title), message.replace('\n', "\n> "))

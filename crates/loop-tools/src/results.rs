@@ -55,8 +55,9 @@ impl fmt::Debug for EarlierResults {
     }
 }
 
-/// The tool. Its parameters are `evidence` (the number of a result, for example `E3`), `page` (from 1, the first without
-/// it) and `search` (a text; only lines that contain it are returned, whatever the case of their letters).
+/// A tool that reads more of an earlier result than the prompt shows. Its parameters are `evidence` (the number of a
+/// result, for example `E3`), `page` (from 1, the first without it) and `search` (a text; only lines that contain it
+/// are returned, whatever the case of their letters).
 ///
 /// A result that is one text is read line by line, a list entry by entry, and any other data as JSON with a member a line.
 /// What a page holds is untrusted if the result was: declare [`returns_untrusted`](loop_core::spec::ToolPolicy::returns_untrusted)

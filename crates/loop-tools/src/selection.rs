@@ -2,13 +2,13 @@
 
 use serde_json::{Deserializer, Value};
 
-/// The most candidates that are kept (S0-73).
+/// The most candidates that are kept.
 pub(crate) const KEPT: usize = 3;
 
 /// The positions that a reply names: at most three, in its order, each below `count` and named once.
 ///
-/// The reply should be `[{"index": 0, "reason": "why"}]`; a fence or prose around it is passed over, and so
-/// is an array that names nothing. Bad entries are left out (S0-d12). Empty: the code decides (S0-76).
+/// The reply should be `[{"index": 0, "reason": "why"}]`; a fence or prose around it is passed over, and so is an array
+/// that names nothing. Bad entries are left out. Empty: the code decides.
 pub(crate) fn selection(reply: &str, count: usize) -> Vec<usize> {
     let mut from = 0;
     while let Some(at) = reply.get(from..).and_then(|rest| rest.find('[')).map(|offset| from + offset) {

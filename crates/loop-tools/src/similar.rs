@@ -13,7 +13,7 @@ const SHORTEST_PART: usize = 3;
 
 /// The tools whose name or alias comes near `name`: at most three, nearest first, then in the order given.
 ///
-/// `known` are pairs of a name or alias and the tool that it means. A blank name is near to nothing (S0-d1).
+/// `known` are pairs of a name or alias and the tool that it means. A blank name is near to nothing.
 pub(crate) fn similar<'a>(name: &str, known: impl Iterator<Item = (&'a str, &'a Arc<str>)>) -> Vec<Arc<str>> {
     let wanted = fold(name);
     if wanted.is_empty() || wanted.len() > LONGEST {

@@ -1,4 +1,4 @@
-//! Smart tools: much is fetched, little is handed on, and a model may choose which (S0-39, S0-60).
+//! Smart tools: they fetch many results and return a few. A model may choose which.
 //!
 //! ```text
 //! fetch ─▶ candidates ─▶ enough of them, and a sub-call granted? ─ yes ─▶ ask ─▶ names some? ─ yes ─▶ those
@@ -26,7 +26,7 @@ use crate::tool::Tool;
 
 pub use crate::smart_rows::{RowFilter, SmartRows};
 
-/// The fewest candidates about which a model is asked (S0-72).
+/// The fewest candidates about which a model is asked.
 pub const AI_FILTER_THRESHOLD: usize = 5;
 
 /// The most time of its own that a tool keeps back from a sub-call, so that there is time for the code's
@@ -47,13 +47,13 @@ pub struct Candidate {
 /// Where a smart tool's candidates come from.
 #[async_trait]
 pub trait Source: Send + Sync + 'static {
-    /// What the tool says about itself; that it is smart is added.
+    /// The declaration of the tool. [`Smart`] adds that it is smart.
     fn declaration(&self) -> &ToolDeclaration;
 
-    /// Everything that was found, without a model.
+    /// Fetches all candidates, without a model.
     ///
     /// # Errors
-    /// The result that the tool hands back instead, such as a failure.
+    /// The result that the tool returns instead, such as a failure.
     async fn fetch(
         &self,
         parameters: &Value,
@@ -77,10 +77,10 @@ pub trait Source: Send + Sync + 'static {
         bodies.join("\n\n")
     }
 
-    /// The positions of the candidates to keep, best first, when no model chooses (S0-76).
+    /// The positions of the candidates to keep, best first, when no model chooses.
     ///
-    /// Unless a source knows better: the three whose line holds most words of the parameter `target`, in the
-    /// order in which they were fetched where that is equal.
+    /// By default: the three whose line has most words of the parameter `target`, and of equal ones those that were
+    /// fetched first.
     fn fallback(&self, parameters: &Value, candidates: &[Candidate]) -> Vec<usize> {
         best_by_words(self.target(parameters), candidates, KEPT)
     }
@@ -88,8 +88,8 @@ pub trait Source: Send + Sync + 'static {
 
 /// A tool that fetches many candidates and returns a few.
 ///
-/// A model is asked only when a sub-call was granted and there are enough candidates. Whatever it does, the code's
-/// ranking is ready (S0-76, S0-128).
+/// A model is asked only when a sub-call was granted and there are enough candidates. If it does not answer in time or
+/// names no candidate, [`Source::fallback`] chooses.
 pub struct Smart<S> {
     source: S,
     declaration: ToolDeclaration,
@@ -104,13 +104,13 @@ enum ChosenBy {
 }
 
 impl<S: Source> Smart<S> {
-    /// The tool over `source`, with S0's threshold.
+    /// The tool over `source`, with a threshold of [`AI_FILTER_THRESHOLD`].
     pub fn new(source: S) -> Self {
         let declaration = source.declaration().clone().smart(true);
         Self { source, declaration, threshold: AI_FILTER_THRESHOLD }
     }
 
-    /// The tool that asks about this many candidates or more.
+    /// Sets the fewest candidates about which a model is asked.
     #[must_use]
     pub fn threshold(mut self, threshold: usize) -> Self {
         self.threshold = threshold;

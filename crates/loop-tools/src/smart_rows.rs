@@ -18,7 +18,7 @@ use crate::tool::Tool;
 /// How the rows of a tool's result are chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowFilter {
-    /// The fewest rows about which a model is asked. A result with fewer is returned as it is. Default: 5 (S0-72).
+    /// The fewest rows about which a model is asked. A result with fewer is returned as it is. Default: 5.
     pub threshold: usize,
     /// What makes a row relevant, for the model. `None`: the title of the work item and the target alone. Default: `None`.
     pub instruction: Option<String>,

@@ -90,7 +90,7 @@ fn made_one_line(text: &str) -> String {
     }
 }
 
-/// `text` cut to `cap` characters with a mark that says so, or `None` where it fits (S0-123, S0-d13).
+/// `text` cut to `cap` characters with a mark that says so, or `None` where it fits.
 pub(crate) fn cut(text: &str, cap: usize) -> Option<String> {
     if text.len() <= cap {
         return None;

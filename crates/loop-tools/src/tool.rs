@@ -16,10 +16,10 @@ use crate::context::{Credentials, ToolContext};
 use crate::declaration::ToolDeclaration;
 use crate::result::{IntoToolResult, ToolResult};
 
-/// One kind of data from one source, or one kind of action (S0-37, S0-58).
+/// A tool: one kind of data from one source, or one kind of action.
 #[async_trait]
 pub trait Tool: Any + Send + Sync {
-    /// What the tool says about itself; read once, at registration.
+    /// The declaration of the tool. Read once, at registration.
     fn spec(&self) -> &ToolDeclaration;
 
     /// Whether the tool is given the settled results of the run ([`ToolContext::results`]). Read once, at registration.
@@ -27,11 +27,11 @@ pub trait Tool: Any + Send + Sync {
         false
     }
 
-    /// The result of one call. It is dropped when its time is up, and may not return at all then.
+    /// Runs one call. The future is dropped when its time is up, so it may not run to its end.
     async fn call(&self, parameters: Value, context: &ToolContext, credentials: &Credentials) -> ToolResult;
 
-    /// As [`call`](Self::call), with parameters that the caller keeps. This is what is called: a tool that only reads them
-    /// may define it, and needs no copy.
+    /// As [`call`](Self::call), with borrowed parameters. The registry calls this method. A tool that only reads its
+    /// parameters may implement it, which saves a copy.
     fn call_with<'a>(
         &'a self,
         parameters: &'a Value,

@@ -1,4 +1,27 @@
-//! The `loopgate` command: arguments in; a document, an answer or a value, a reason and a cost out. All logic lives in the libraries.
+//! The `loopgate` command: runs bounded AI agent loops from domain folders, and shows, replays, checks and serves recorded runs.
+//!
+//! **What it is not.** It has no logic that a library user would miss: everything but arguments and output is in the `loop-*`
+//! crates. To embed loops in a Rust program, use `loop-runtime` or `loop-domain`.
+//!
+//! ```text
+//! loopgate init shop                       # a new domain folder
+//! loopgate run shop shop/items/T-1.json     # a document, the stop reason, the cost
+//! loopgate why last                        # what would have continued the run
+//! ```
+//!
+//! | module | what you find there |
+//! |---|---|
+//! | [`args`] | arguments that several commands share, and their defaults |
+//! | [`context`] | from arguments to domains, journals, runs and runners, and signals and telemetry |
+//! | [`start`] | `init`, `doctor`, `run`, `chat`, `resume`, `help` |
+//! | [`drive`] | drives a run: progress, questions to the person, stops |
+//! | [`decide`] | `pending`, `approve`, `deny`, `answer`, `tell`, `stop`, `label` |
+//! | [`look`] | `show`, `runs`, `why`, `report`, `diff`, `config`, `view` |
+//! | [`history`] | `replay`, `verify`, `backtest`, `fork`, `retry`, `journal` |
+//! | [`check`] | `domain`, `policy`, `plan`, `schema`, `eval`, `redteam` |
+//! | [`serve`] | `serve`, `mcp`, `mock`, `model`, `tools`, `engine` |
+//! | [`shown`] | renders runs for people |
+//! | [`output`] | standard output, standard error, the terminal, failures |
 
 mod args;
 mod check;

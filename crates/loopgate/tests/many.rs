@@ -178,9 +178,9 @@ fn bad_input_is_one_clear_line_and_nothing_is_started() {
     let items = tickets(&shell, 2);
     for (budget, says) in [
         ("0", "a budget of 0 lets no run call a model"),
-        ("-1", "is no amount of dollars"),
-        ("abc", "is no amount of dollars"),
-        ("1e400", "is no amount of dollars"),
+        ("-1", "is not an amount of dollars"),
+        ("abc", "is not an amount of dollars"),
+        ("1e400", "is not an amount of dollars"),
         ("99999999999", "is too much"),
     ] {
         let ran = shell.run(&args(HELPDESK, &items, &["--budget-usd", budget]));
@@ -321,7 +321,7 @@ fn a_budget_of_a_day_ends_runs_with_a_reason_of_its_own() {
     assert_eq!(shell.run(&["verify", "--all"]).code, 0);
     for (settings, says) in [
         ("[budget]\nday_usd = 0", "a budget of 0 lets no run call a model"),
-        ("[budget]\nmonth_usd = \"much\"", "is no amount of dollars"),
+        ("[budget]\nmonth_usd = \"much\"", "is not an amount of dollars"),
         ("[budget]\nweek_usd = 1", "week_usd"),
     ] {
         let domain = priced(&shell, &mock.url, settings);

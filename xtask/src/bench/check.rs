@@ -1,7 +1,8 @@
-//! `cargo xtask bench check`: whether the instructions of a loop, of a decision or of a codec grew.
+//! `cargo xtask bench check`: fails if a loop, a decision or a codec executes more instructions than before.
 //!
-//! A busy machine changes times but no instruction counts. So the counts of valgrind are compared: with the committed
-//! baseline of this compiler and target, else with the commit before, which is then built and counted in the same run.
+//! The load of the machine changes times but not instruction counts, so counts by valgrind are compared: with the
+//! committed baseline of this compiler and target, or else with the previous commit, which is then built and counted in
+//! the same run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,20 +15,20 @@ use xshell::{Shell, cmd};
 use super::{built_to_count, instructions, loops};
 use crate::workspace::{self, Failure};
 
-/// Where the baselines are: by compiler and target, the instructions of each case.
+/// The file of baselines: the instructions of each case, by compiler and target.
 const BASELINE: &str = "xtask/bench/instructions.json";
-/// What a case may grow by, in percent.
+/// The most growth of a case, in percent.
 const MAX_GROWTH: u64 = 3;
-/// Cases of the bench program of the core, and how often each is done; the program has that many copies at most.
+/// Cases of the core's bench program, and how often each runs. The program makes at most this many copies.
 const CORE: [&str; 4] = ["gate-10", "gate-100", "gate-1000", "reply-10KB"];
 const CORE_TIMES: u64 = 40;
-/// Cases of the bench program of the wire: a reply decoded, and the last pass of a long run encoded.
+/// Cases of the bench program of the codecs: decoding a reply, and encoding the last pass of a long run.
 const WIRE: [&str; 2] = ["decode-openai-chat-text", "encode-openai-chat-128-kept"];
-/// How often a case of the wire is done.
+/// How often a case of the codecs runs.
 const WIRE_TIMES: u64 = 2;
-/// What other clients take: printed, but nothing that a change of ours must not change.
+/// Counts of other clients, which are printed for comparison only.
 const INFORMATION: [&str; 2] = ["loop-by-hand", "loop-bare"];
-/// Where the commit before is checked out.
+/// The folder in which the previous commit is checked out.
 const BEFORE: &str = "target/bench-before";
 
 /// Instructions of each case.
@@ -77,7 +78,7 @@ fn counted(shell: &Shell) -> Result<Counts, Failure> {
     Ok(counts.into_iter().map(|(case, count)| (case.to_owned(), count)).collect())
 }
 
-/// The counts of a commit, which is checked out beside this one and shares what is built of other people's crates.
+/// The counts of a commit. It is checked out next to this one, and shares the built third-party crates.
 fn counted_at(shell: &Shell, commit: &str) -> Result<Counts, Failure> {
     let folder = workspace::root().join(BEFORE);
     let unknown = |_| {
@@ -99,13 +100,13 @@ fn counted_at(shell: &Shell, commit: &str) -> Result<Counts, Failure> {
     counts
 }
 
-/// The compiler and its target, as the baselines are keyed: `rustc 1.95.0 x86_64-unknown-linux-gnu`.
+/// The compiler and its target as the key of a baseline: `rustc 1.95.0 x86_64-unknown-linux-gnu`.
 fn compiler(version: &str) -> Option<String> {
     let field = |name: &str| version.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     Some(format!("rustc {} {}", field("release:")?, field("host:")?))
 }
 
-/// All baselines; none where the file is not there.
+/// All baselines. Empty if the file does not exist.
 fn baselines(path: &Path) -> Result<BTreeMap<String, Counts>, Failure> {
     let broken = |error: String| Failure::Check(format!("{BASELINE}: {error}"));
     let text = match fs::read_to_string(path) {
@@ -126,14 +127,14 @@ fn baselines(path: &Path) -> Result<BTreeMap<String, Counts>, Failure> {
     .collect()
 }
 
-/// What a comparison says, a line each.
+/// The result of a comparison, a line each.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Compared {
     /// Every case that was counted now.
     rows: Vec<String>,
-    /// The cases that grew too much, or that are not known from before.
+    /// The cases that grew too much or have no earlier count.
     grown: Vec<String>,
-    /// The cases that need so much less that the baseline no longer guards them.
+    /// The cases that need so many fewer instructions that their baseline is too loose.
     improved: Vec<String>,
 }
 

@@ -1,9 +1,10 @@
-//! The instructions of a loop: ours, a lean loop by hand, and a client without a loop that sends the same bytes.
+//! Counts the instructions of a loop: with our runner, with a minimal loop by hand, and with a bare client that sends
+//! the same bytes.
 //!
-//! 1. Let the load client run one loop against the server, and keep the bodies that it sends.
-//! 2. Let each client run a few loops and then more of them under callgrind: the difference is the loops.
+//! 1. Run one loop of the load client against the server, and record the request bodies.
+//! 2. Run each client under callgrind, with few and with many loops. The difference is the cost of the loops.
 //!
-//! Each program is a process of its own that the value which holds it ends, so none outlives the bench.
+//! Each program is a child process that ends when its handle is dropped, so none outlives the bench.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -15,7 +16,7 @@ use xshell::Shell;
 use super::{CALLGRIND, Programs, built, collected};
 use crate::workspace::Failure;
 
-/// A loop as the server makes it: its passes, and the calls of each but the last.
+/// The shape of a loop: its passes, and the calls of each pass but the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     passes: u32,
@@ -23,21 +24,21 @@ struct Shape {
 }
 
 const USUAL: Shape = Shape { passes: 5, calls: 3 };
-/// Passes of the rows about growth.
+/// The numbers of passes in the rows about growth.
 const GROWTH: [u32; 2] = [8, 128];
-/// Loops of the two runs whose instructions are subtracted from each other.
+/// The loops of the two runs whose counts are subtracted.
 const COUNTED: [u32; 2] = [20, 220];
-/// The same of loops with many passes.
+/// The same for loops with many passes.
 const COUNTED_LONG: [u32; 2] = [2, 12];
 
-/// Which client runs.
+/// The client to run.
 #[derive(Clone, Copy, Debug)]
 enum Client<'a> {
-    /// Ours, with this journal: `none`, `memory`, or a file.
+    /// Our runner with this journal: `none`, `memory`, or a file.
     Load { journal: &'a str },
-    /// The lean loop by hand, with nothing of ours.
+    /// The minimal loop by hand, without our crates.
     ByHand,
-    /// The bare one, with the bodies of this folder.
+    /// The bare client, which sends the bodies in this folder.
     Bare { bodies: &'a Path },
 }
 
@@ -89,7 +90,7 @@ pub(super) fn counted(shell: &Shell, programs: &Programs) -> Result<Vec<(&'stati
 
 struct Bench {
     programs: Programs,
-    /// Where bodies and journals are.
+    /// The folder of bodies and journals.
     folder: PathBuf,
 }
 
@@ -105,7 +106,7 @@ impl Bench {
         Ok(count(many)?.saturating_sub(count(few)?) / u64::from(many - few))
     }
 
-    /// The bodies of a loop of this shape, in a folder of their own.
+    /// Records the bodies of a loop of this shape in a folder.
     fn record(&self, shape: Shape) -> Result<PathBuf, Failure> {
         let folder = self.folder.join(format!("{}x{}", shape.passes, shape.calls));
         if !folder.is_dir() {
@@ -120,10 +121,10 @@ impl Bench {
         Ok(folder)
     }
 
-    /// Lets a client run its loops against this server, under callgrind if they are counted. What it wrote to standard error.
+    /// Runs a client against this server, under callgrind if it is counted. Returns its standard error.
     ///
     /// # Errors
-    /// When a loop did not end as expected.
+    /// A loop did not end as expected.
     fn run(
         &self,
         server: &Server,
@@ -154,7 +155,7 @@ impl Bench {
     }
 }
 
-/// The server, while it is held.
+/// The server process, which ends when this is dropped.
 struct Server {
     child: Child,
     base_url: String,
@@ -169,7 +170,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Starts it; with `record`, the bodies that come in are written there.
+    /// Starts the server. With `record`, it writes the received bodies there.
     fn start(programs: &Programs, shape: Shape, record: Option<&Path>) -> Result<Self, Failure> {
         let mut command = Command::new(&programs.loops);
         command.args(["serve", "--passes", &shape.passes.to_string(), "--calls", &shape.calls.to_string()]);

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: how many instructions a loop takes, and whether those of any counted case grew.
+//! `cargo xtask bench`: counts the instructions of a loop, and checks that no count grew.
 
 mod check;
 mod loops;
@@ -12,7 +12,7 @@ use crate::workspace::{self, Failure};
 /// Counts the instructions of a program.
 const CALLGRIND: [&str; 2] = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
 
-/// Counts the loops, or does what is named. `write` and `against` belong to `check`.
+/// Counts the loops, or runs what `what` names. `write` and `against` belong to `check`.
 pub(crate) fn run(what: Option<&str>, write: bool, against: Option<&str>) -> Result<(), Failure> {
     if what != Some("check") && (write || against.is_some()) {
         return Err(Failure::Usage("--write and --against belong to `bench check`".to_owned()));
@@ -32,7 +32,7 @@ pub(crate) fn run(what: Option<&str>, write: bool, against: Option<&str>) -> Res
     }
 }
 
-/// Whether instructions can be counted here: `valgrind` is installed.
+/// Whether `valgrind` is installed.
 pub(crate) fn can_count() -> Result<bool, Failure> {
     let shell = Shell::new()?;
     Ok(cmd!(shell, "valgrind --version").quiet().ignore_stderr().read().is_ok())
@@ -51,23 +51,23 @@ struct Programs {
     wire: PathBuf,
 }
 
-/// Builds the programs that are measured, optimised as a user's program is by default. One build for all, since other
-/// features of a crate would build it, and all above it, again.
+/// Builds the programs to measure, with the default optimisation of a release. One build makes all of them, since
+/// builds with other features would rebuild shared crates.
 fn built(shell: &Shell) -> Result<Programs, Failure> {
     Programs::named(&build(shell, "bench", &[])?)
 }
 
-/// The same without the optimisation of what no counted case runs, and with the walk over the states of the core.
+/// The same without optimising code that no counted case runs, and with the state walk of the core.
 fn built_to_count(shell: &Shell) -> Result<Programs, Failure> {
     Programs::named(&build(shell, COUNTED, &WALK)?)
 }
 
-/// The walk over the states of the core, in the build of the programs whose instructions are counted.
+/// The state walk of the core, from the build of the counted programs.
 pub(crate) fn walk(shell: &Shell) -> Result<PathBuf, Failure> {
     program(&build(shell, COUNTED, &WALK)?, "explore")
 }
 
-/// The profile of the programs whose instructions are counted, and of the walk.
+/// The cargo profile of the counted programs and of the state walk.
 pub(crate) const COUNTED: &str = "counted";
 
 const WALK: [&str; 2] = ["--test", "explore"];

@@ -1,6 +1,6 @@
-//! From the data of the price package to the lines of our table.
+//! Converts the data of the price package to the lines of our table.
 //!
-//! What the table cannot say is left out, with a note. Prices stay decimal text: nothing is calculated with them here.
+//! What the table cannot represent is left out, with a note. Prices stay decimal text, without any calculation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::prices::rules;
 
-/// Whose chat models are taken: the providers that domains can name, by the package's names.
+/// The providers whose chat models are included, by the package's names.
 const PROVIDERS: [&str; 9] =
     ["anthropic", "azure", "deepseek", "google", "groq", "mistral", "openai", "openrouter", "x-ai"];
 /// The package's name for each class of token, and ours.
@@ -19,7 +19,7 @@ const CLASSES: [(&str, &str); 5] = [
     ("cache_write_mtok", "write"),
     ("cache_write_1h_mtok", "write_long"),
 ];
-/// What is priced beside tokens of text and never asked for: searches at the provider, sound and film in the prompt.
+/// Prices for input that our requests never have: searches by the provider, audio and video.
 const NEVER_REQUESTED: [&str; 5] = [
     "web_searches_kcount",
     "storage_searches_kcount",
@@ -27,19 +27,19 @@ const NEVER_REQUESTED: [&str; 5] = [
     "cache_audio_read_mtok",
     "input_video_mtok",
 ];
-/// Parts of the names of models that do not chat.
+/// Parts of the names of models without chat.
 const NO_CHAT: [&str; 8] = ["audio", "embed", "image", "live", "moderation", "realtime", "transcribe", "tts"];
-/// The hours for which the package's own comments on DeepSeek's models say that they hold from Monday to Friday, which
-/// its data cannot say.
+/// Hours that apply from Monday to Friday, according to comments on DeepSeek's models in the package. Its data cannot
+/// express that.
 const WORKING_DAYS: [(&str, &str, &str); 2] =
     [("deepseek", "01:00", "04:00"), ("deepseek", "06:00", "10:00")];
-/// Digits behind the point that a price for a million tokens may have.
+/// The most decimal places of a price for a million tokens.
 const PLACES: usize = 6;
 
-/// What came of a package.
+/// The result of converting a package.
 #[derive(Debug, Default)]
 pub(super) struct Converted {
-    /// Where a provider's models are looked for that it does not list itself.
+    /// The providers in which models of a provider are looked up that it does not list itself.
     pub(super) fallback: BTreeMap<String, Vec<String>>,
     /// One object for each model, by provider, in the package's order, which decides between rules.
     pub(super) models: Vec<Value>,
@@ -49,7 +49,7 @@ pub(super) struct Converted {
     pub(super) notes: Notes,
 }
 
-/// Reasons, each with what it befell.
+/// Reasons, each with the models that it applies to.
 #[derive(Debug, Default)]
 pub(super) struct Notes(pub(super) BTreeMap<String, BTreeSet<String>>);
 
@@ -59,7 +59,7 @@ impl Notes {
     }
 }
 
-/// The chat models of the providers that we have.
+/// Converts the chat models of our providers.
 pub(super) fn convert(package: &Value) -> Converted {
     let mut converted = Converted::default();
     for name in PROVIDERS {
@@ -99,7 +99,7 @@ pub(super) fn convert(package: &Value) -> Converted {
     converted
 }
 
-/// A line with the model's names alone.
+/// A line with only the model's names.
 fn named(provider: &str, model: &Value, called: &str, notes: &mut Notes) -> Map<String, Value> {
     let id = text(model, "id");
     let (rules, schema_violations) = rules::rules(model.get("match").unwrap_or(&Value::Null));
@@ -115,7 +115,7 @@ fn named(provider: &str, model: &Value, called: &str, notes: &mut Notes) -> Map<
     line
 }
 
-/// Adds what the model costs to its line, or says why that cannot be written.
+/// Adds the price to a model's line, or a note why that is not possible.
 fn price(
     line: &mut Map<String, Value>,
     provider: &str,
@@ -160,7 +160,7 @@ fn price(
     Ok(())
 }
 
-/// The prices of the classes of service, in our order: the last that is active counts, in the package the first.
+/// The prices of the service tiers in our order, in which the last active one counts. In the package the first does.
 fn service(model: &Value, called: &str, notes: &mut Notes) -> Vec<Map<String, Value>> {
     let mut service = Vec::new();
     for variant in list(model, "price_variants").iter().rev() {
@@ -192,7 +192,7 @@ fn service(model: &Value, called: &str, notes: &mut Notes) -> Vec<Map<String, Va
     service
 }
 
-/// When a price holds, beside the price.
+/// Adds the period in which a price applies.
 fn period(constraint: Option<&Value>, mut rates: Map<String, Value>) -> Map<String, Value> {
     if let Some(date) = constraint.and_then(|it| it.get("start_date")) {
         rates.insert("from".to_owned(), date.clone());
@@ -208,7 +208,7 @@ fn hours(constraint: Option<&Value>) -> Option<(&str, &str)> {
     constraint.get("start_time")?.as_str().zip(constraint.get("end_time")?.as_str())
 }
 
-/// One price: each class of token, and the same again for each threshold of input at which any of them changes.
+/// One price: each token class, and all of them again for each input threshold at which one changes.
 fn rates(prices: &Value, called: &str, notes: &mut Notes) -> Result<Map<String, Value>, String> {
     let Some(members) = prices.as_object() else {
         return Err("has no price".to_owned());
@@ -244,7 +244,7 @@ fn rates(prices: &Value, called: &str, notes: &mut Notes) -> Result<Map<String, 
     Ok(row)
 }
 
-/// What each class costs above this start of a tier.
+/// The rate of each class above this threshold.
 fn classes(
     members: &Map<String, Value>,
     start: Option<u64>,
@@ -271,12 +271,12 @@ fn classes(
     Ok(row)
 }
 
-/// A price without needless digits, and whether it was rounded up to what one token can cost.
+/// A price without trailing zeros, and whether it was rounded up to what one token can cost.
 fn decimal(written: &str) -> Result<(String, bool), String> {
     let (whole, places) = written.split_once('.').unwrap_or((written, ""));
     let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     if whole.is_empty() || !is_digits(whole) || !is_digits(places) {
-        return Err(format!("has the price `{written}`, which is no plain decimal"));
+        return Err(format!("has the price `{written}`, which is not a plain decimal"));
     }
     let places = places.trim_end_matches('0');
     let kept = places.get(..PLACES.min(places.len())).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! From the package's rules on names to ours.
+//! Converts the package's rules for model names to ours.
 //!
-//! A rule of ours is one or more patterns with blanks between them that must all hold: `*` is any text, `#` one digit, and
-//! a `!` before a pattern says that it must not hold. Without them a pattern is the name itself.
+//! One of our rules is one or more patterns, separated by blanks, that must all match. `*` is any text, `#` is one
+//! digit, and `!` negates a pattern. Otherwise a pattern is the literal name.
 
 use serde_json::Value;
 
-/// Our rules, any of which may hold, and what of the package's could not be said in them.
+/// Our rules, one of which must match, and the parts of the package's rules that they cannot express.
 pub(super) fn rules(clause: &Value) -> (Vec<String>, Vec<String>) {
     let (mut rules, mut schema_violations) = (Vec::new(), Vec::new());
     for clause in alternatives(clause) {
@@ -30,7 +30,7 @@ fn alternatives(clause: &Value) -> Vec<&Value> {
     }
 }
 
-/// What a clause without alternatives of its own says.
+/// The patterns of a clause without alternatives.
 fn patterns(clause: &Value) -> Result<Vec<String>, String> {
     let text = |key: &str| clause.get(key).and_then(Value::as_str);
     if let Some(name) = text("equals") {
@@ -61,7 +61,7 @@ fn patterns(clause: &Value) -> Result<Vec<String>, String> {
     }
 }
 
-/// A part of a name that holds nothing with a meaning of its own; names are matched in small letters.
+/// A part of a name without special characters. Names are matched in lower case.
 fn plain(part: &str) -> Result<String, String> {
     match part.contains(['*', '#', '!']) || part.contains(char::is_whitespace) {
         true => Err(format!("`{part}` holds a sign of ours")),
@@ -69,7 +69,7 @@ fn plain(part: &str) -> Result<String, String> {
     }
 }
 
-/// The regular expressions that occur: literal text, digits, a choice of single letters.
+/// The patterns of a regular expression of the forms that occur: literal text, digits, a choice of single letters.
 fn of_regex(regex: &str) -> Result<Vec<String>, String> {
     let schema_violation = || format!("the regular expression `{regex}`");
     if regex == NO_SPEECH {
@@ -115,7 +115,7 @@ fn is_plain(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '/' | '@' | ':')
 }
 
-/// Whatever is no model that speaks.
+/// The expression that excludes text-to-speech models.
 const NO_SPEECH: &str = "^(?!.*-[tT][tT][sS](?:$|-))";
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! The invariants, faults and controls of the reliability page: each is named by a test, or the testing page says with which
-//! issue it comes.
+//! Checks that a test names each invariant, fault and control of the reliability page, or that the testing page lists
+//! it as open.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The page with the table of those that no test names.
+/// The page that lists those that no test names.
 pub(super) const PAGE: &str = "docs/reference/testing.md";
 
 /// The families, each with the number of its last member.
@@ -17,7 +17,7 @@ const FAMILIES: [(Family, u8); 6] = [
     (Family::Control, 18),
 ];
 
-/// What a promise is about.
+/// The family of a promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Family {
     Invariant,
@@ -41,7 +41,7 @@ impl Family {
     }
 }
 
-/// One of them, for example `I-12` or `K9`.
+/// A promise, for example `I-12` or `K9`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Promise {
     family: Family,
@@ -78,7 +78,7 @@ pub(super) fn all_in(text: &str) -> Vec<(usize, Promise)> {
     found
 }
 
-/// Those that neither a test nor the page accounts for, and lines of the page that are not true.
+/// The promises that neither a test nor the page names, and wrong lines of the page.
 pub(super) fn problems(named: &BTreeSet<Promise>, page: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let mut later = BTreeMap::new();

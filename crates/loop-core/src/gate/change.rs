@@ -1,4 +1,4 @@
-//! A change of one setting, made in a spec: for the question what would have followed under it.
+//! A change of one setting, made in a spec, to compute what a run would have done under it.
 
 use serde_json::{Value, json};
 

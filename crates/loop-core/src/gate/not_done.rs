@@ -1,4 +1,4 @@
-//! The effects that were asked for and did not happen.
+//! Owed effects that did not happen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,8 +14,8 @@ use crate::types::{CommandKey, Evidence, EvidenceId, Priority, Status, is_defaul
 /// The maximum number of results that an effect names as its sources.
 const MAX_SOURCES: usize = 5;
 
-/// An effect that was owed at the end and did not happen. A document owes what it asks for as `required`, a conversation
-/// and an output owe every effect that they call.
+/// An owed effect that did not happen. A run owes the effects that its model requested: a document those with the
+/// priority `required`, a conversation and an output every one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NotDone {
     /// The key of the action.
@@ -24,10 +24,10 @@ pub struct NotDone {
     pub tool: Arc<str>,
     /// Why it did not happen.
     pub why: WhyNotDone,
-    /// Whether the run has a plan, and the denied call fits no slot of it: it is not what the user asked for.
+    /// Whether the run has a plan, and the denied call fits no slot of it, so that the user did not request it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unplanned: bool,
-    /// The last results of untrusted tools that the model had read before it asked for the effect, at most five. Empty:
+    /// The last results of untrusted tools that the model had read before it requested the effect, at most five. Empty:
     /// it had read none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<EvidenceId>,
@@ -43,7 +43,7 @@ pub enum WhyNotDone {
     Expired,
     /// It was not begun for another reason: a limit, an open breaker, no approver to ask, the end of the run.
     NotAdmitted,
-    /// The run that it calls owed an effect, and that did not happen.
+    /// The action calls a run as a tool, and that run left an owed effect undone.
     Below,
 }
 

@@ -279,7 +279,7 @@ pub enum TierCause {
     Cost,
     /// The prompt does not fit into the context of the tier before.
     Context,
-    /// The run stops, so the tier is given back.
+    /// The run stops, so it returns to the base tier.
     Ended,
 }
 

@@ -70,11 +70,11 @@ pub enum StopReason {
     ManualStop,
     /// An effect was started and its outcome is unknown. Never the primary condition of a certificate.
     InDoubt,
-    /// An effect that was owed was denied, expired or not begun, so that not all that was asked for happened. Never
-    /// the primary condition of a certificate: it turns `answered` into `partial`.
+    /// An effect that was owed was denied, expired or not begun, so that not everything that was requested happened.
+    /// Never the primary condition of a certificate: it turns `answered` into `partial`.
     EffectNotDone,
-    /// A call was denied that changes something and fits no slot of the run's plan, so it was not asked for and nothing is
-    /// owed for it. Never the primary condition of a certificate.
+    /// A denied call would have changed something, and fits no slot of the run's plan. The user did not request it, so
+    /// nothing is owed for it. Never the primary condition of a certificate.
     EffectBlocked,
     /// A main call was made on another tier than the base one. It stops nothing and is never the primary condition.
     TierChanged,

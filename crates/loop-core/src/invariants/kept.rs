@@ -1,4 +1,4 @@
-//! What a run has is kept: results, replies, sections.
+//! A run never loses results, replies or sections.
 
 use super::view::work;
 use super::{Checked, Past, Transition, must};

@@ -28,8 +28,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A run that continues another one's work, such as a fork, begins with a state whose way is not known here. Of its
-//! invariants those that need the way, `of_whole`, are not checked.
+//! A run that continues another one's work, such as a fork, begins with a state whose history the checker has not seen.
+//! Invariants that need the whole history (`of_whole`) are not checked for such a run.
 //!
 //! A step costs time in proportion to the actions and results of the run, because each invariant reads the whole state.
 
@@ -94,7 +94,7 @@ pub struct StateInvariant {
     pub name: &'static str,
     /// The check.
     pub check: fn(&Run, &Past) -> Checked,
-    /// Whether it needs the way from the start, which a run that continues another one's work does not have.
+    /// Whether it needs the whole history, which a run that continues another one's work does not have.
     pub of_whole: bool,
 }
 
@@ -107,7 +107,7 @@ pub struct StepInvariant {
     pub name: &'static str,
     /// The check.
     pub check: fn(&Transition<'_>, &Past) -> Checked,
-    /// Whether it needs the way from the start, which a run that continues another one's work does not have.
+    /// Whether it needs the whole history, which a run that continues another one's work does not have.
     pub of_whole: bool,
 }
 
@@ -180,7 +180,7 @@ pub struct Checker {
     past: Past,
     /// The sequence number of the last event.
     seq: u64,
-    /// Whether the run began with its work item, so that its whole way is seen.
+    /// Whether the run began with its work item, so that the checker sees its whole history.
     is_whole: bool,
 }
 

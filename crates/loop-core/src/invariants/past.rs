@@ -1,4 +1,4 @@
-//! What the checks remember of the events before: what a state alone does not tell.
+//! What the checks remember of earlier events, because a state alone does not contain it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::view::{is_action, open_work, work};
 use crate::run::{EventKind, Note, PersonAnswer, Phase, Run};
 use crate::types::{CommandKey, Effect, Slot, Status, Tier};
 
-/// What is known of the way to a state.
+/// Counts and sets over all events before a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Past {
     /// How often a reason to stop was fixed.
@@ -21,7 +21,7 @@ pub struct Past {
     pub is_elsewhere: bool,
     /// The last try of every call and action that has settled; of actions, how it ended (`None`: it was lost).
     pub settled: BTreeMap<CommandKey, (u32, Option<Status>)>,
-    /// What became of the tries under each action's key, since a person last allowed it.
+    /// How many tries under each action's key failed or were lost, since a person last allowed the action.
     pub tries: BTreeMap<CommandKey, Tries>,
     /// How often the program ended while this call or check ran.
     pub kills: BTreeMap<CommandKey, u32>,
@@ -29,22 +29,22 @@ pub struct Past {
     pub approved: BTreeSet<CommandKey>,
     /// The accounts that have approved an action.
     pub approvers: BTreeMap<CommandKey, BTreeSet<Arc<str>>>,
-    /// Of these, the ones for which an effect was begun that cannot be made twice.
+    /// The approved actions that have begun an effect which must not happen twice.
     pub used: BTreeSet<CommandKey>,
     /// The effects that were begun, by their idempotency keys.
     pub effects: BTreeMap<CommandKey, Begun>,
 }
 
-/// What is known of an effect that was begun.
+/// The status of an effect that was begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Begun {
     /// Whether it runs.
     pub runs: bool,
-    /// Whether it may have happened, and no result says so.
+    /// Whether it may have happened although no result confirms it.
     pub unknown: bool,
 }
 
-/// What became of the tries under one key.
+/// How the tries under one key ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tries {
     /// How many failed in a retryable way.
@@ -54,7 +54,7 @@ pub struct Tries {
 }
 
 impl Past {
-    /// What is known of a run after its first event, which had these notes. A run that continues another one's work may
+    /// The record of a run after its first event, which had these notes. A run that continues another one's work may
     /// have been on another tier before.
     pub fn start(run: &Run, notes: &[Note]) -> Self {
         let stops = notes.iter().filter(|note| matches!(note, Note::Stopped { .. })).count();
@@ -66,7 +66,7 @@ impl Past {
         }
     }
 
-    /// What is known after a step.
+    /// The record after a step.
     pub fn after(&self, step: &Transition<'_>) -> Self {
         let mut next = self.clone();
         next.take_event(step);

@@ -1,8 +1,8 @@
 //! The rank: how many more events a run can take. It falls at every step, so every run ends.
 //!
-//! What a person or an operator does again and again is not counted: a request to stop, its withdrawal, an instruction,
-//! a resume, and a wait of a run below, of which there is one a driver. None of these raises the rank. A refusal by the budget that runs share is not counted either: it lowers
-//! what that budget leaves the run, which falls to nothing at last.
+//! Events that people or operators can repeat are not counted: a request to stop, its withdrawal, an instruction, a
+//! resume, and the wait of a called run, of which there is one per driver. None of these raises the rank. A refusal by
+//! a shared budget is not counted either: each one lowers what that budget leaves the run, at last to 0.
 
 use super::view::{call, check, work};
 use super::{Checked, Past, Transition};

@@ -56,7 +56,7 @@ pub use sought::SoughtValue;
 pub use sources::{RunSources, Sources, ValueSource};
 pub use table::{Cell, May, PolicyRow, reachable, table};
 
-/// A call for which policy is asked.
+/// A call that policy decides about.
 #[derive(Clone, Copy)]
 pub struct PolicyAsk<'a> {
     /// The run's spec with the rules.

@@ -6,9 +6,10 @@
 //!                                                                            is not asked for taint
 //! ```
 //!
-//! A plan lifts one rule alone. Authority, `gate.forbid`, repeats and `gate.approved` hold for a planned call as for any. A
-//! value that a slot fixes and the user's words have in any place is the user's: before it read anything the model took it
-//! from there. Where the call sends data out, that holds only if the slot fixes what is sent as well.
+//! A plan lifts the rule of taint alone. Authority, `gate.forbid`, repeats and `gate.approved` apply to a planned call
+//! as to any other. A value that a slot fixes counts as given by the user if it is anywhere in the user's words: the
+//! model had read nothing else when it made the plan. For a call that sends data out, this applies only if the slot
+//! also fixes what is sent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,23 +31,24 @@ const MAX_SLOTS: usize = 64;
 pub struct EffectPlan {
     /// The intended effects, in the order in which they were given.
     pub slots: Vec<PlannedEffect>,
-    /// The call that gave it, in pass 0 one of the selection. The key of a main call: its contract block gave it. `None`: the
-    /// domain gives it.
+    /// The key of the call that made the plan, or of the main call whose contract block has it. In pass 0 it is a call
+    /// of the selection. `None`: the domain declares the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<CommandKey>,
     /// The digest of the policy under which it was accepted. Under another one it is void.
     pub policy: Digest,
 }
 
-/// A slot of a run's plan, and what became of it.
+/// A slot of a run's plan, with the calls that used it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PlannedEffect {
     /// The slot as it was given, its tool by its own name.
     pub slot: PlanSlot,
-    /// The calls that took it, each with the digest of those whom it reaches.
+    /// The calls that used the slot, each with the digest of its addressees.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub used: BTreeMap<CommandKey, Digest>,
-    /// The result of private data, not planned and read after untrusted text, since which the slot lets nothing out.
+    /// The result after which the slot lets no data out: private data outside of the plan, read after untrusted text.
+    /// `None`: there is no such result.
     #[serde(default, skip_serializing_if = "is_default")]
     pub void: Option<EvidenceId>,
 }
@@ -199,8 +201,8 @@ fn is_left_out(tool: &ToolSpec, name: &str, value: &Value) -> bool {
     value.is_null() || own.and_then(|own| own.default.as_ref()) == Some(value)
 }
 
-/// Whether a plan of the model can make a difference, so that it is offered to plan: there are effects that run without a
-/// person until untrusted text is read, and a tool that reads such text.
+/// Whether the model is offered to plan, because a plan can make a difference: some effect runs without an approver
+/// until untrusted text is read, and some tool reads such text.
 pub fn offers_plan(spec: &RunSpec) -> bool {
     let may = |tool: &&ToolSpec| forbidden(spec, tool).is_none() && !spec.protocol.is_output(&tool.name);
     let tools = || spec.tools.iter().filter(may);
@@ -212,8 +214,8 @@ pub fn offers_plan(spec: &RunSpec) -> bool {
         && tools().any(|tool| !tool.effect.is_read() && approves(spec, &tool.name))
 }
 
-/// Whether a call of this name is the model's plan. A tool of the domain with that name or alias precedes it, and
-/// `gate.forbid` takes it away.
+/// Whether a call of this name is the model's plan. A tool of the domain with that name or alias takes precedence, and
+/// `gate.forbid` disables the plan.
 pub fn is_plan(spec: &RunSpec, name: &str) -> bool {
     name == PLAN && spec.tool(name).is_none() && !forbids(spec, name)
 }

@@ -36,7 +36,8 @@ const FILLED_BY_OUTSIDERS: [&str; 16] = [
     "html",
 ];
 
-/// Whether the name of the field at a JSON pointer says that who writes a text fills it as well, such as `/*/subject`.
+/// Whether the field at a JSON pointer, such as `/*/subject`, is by its name one that the author of an outside text
+/// fills in.
 pub fn is_filled_by_outsiders(pointer: &str) -> bool {
     let field = pointer.rsplit('/').next().unwrap_or_default().to_lowercase();
     FILLED_BY_OUTSIDERS.contains(&field.as_str())
@@ -203,7 +204,7 @@ fn of_tool(spec: &RunSpec, tool: &ToolSpec, found: &mut Vec<String>) {
 /// The error in a pointer to a parameter. `None`: it can match.
 fn fault(args: &ArgSpec, pointer: &str) -> Option<&'static str> {
     let Some(steps) = pointer.strip_prefix('/') else {
-        return Some("is no pointer to a parameter; write `/` before its name");
+        return Some("is not a pointer to a parameter; write `/` before its name");
     };
     (!may_hold(args, steps)).then_some("means no parameter that the tool declares; correct it")
 }

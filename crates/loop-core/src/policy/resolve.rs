@@ -35,8 +35,9 @@ pub fn resolve<'a>(spec: &'a RunSpec, name: &str) -> Option<(&'a ToolSpec, Resol
     }
 }
 
-/// The end that a native call of `name` proposes. A tool of the domain with that name or alias precedes it, and
-/// `gate.forbid` takes it away. `gate.allow` names tools, and need not name it. `None`: the call proposes no end.
+/// The end that a native call of `name` proposes. A tool of the domain with that name or alias takes precedence, and
+/// `gate.forbid` disables the end. `gate.allow` names tools only, so it need not name an end. `None`: the call proposes
+/// no end.
 pub fn end_call(spec: &RunSpec, name: &str) -> Option<EndCall> {
     let is_native = spec.protocol.properties().native_calls;
     EndCall::named(name).filter(|_| is_native && spec.tool(name).is_none() && !forbids(spec, name))

@@ -43,7 +43,7 @@ pub fn shown(parameters: &str) -> ShownArgs {
             look.value("", &value);
         }
         Err(_) => {
-            look.warnings.push("the parameters are no JSON".to_owned());
+            look.warnings.push("the parameters are not JSON".to_owned());
             look.text("", parameters);
             string(parameters, &mut text);
         }

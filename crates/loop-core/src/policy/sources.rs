@@ -26,10 +26,11 @@ pub enum ValueSource {
 
 /// The authorised sources of values.
 pub trait Sources {
-    /// For each value, the source that gave exactly this text or number, the user before tools. `None`: none did.
+    /// For each value, the source that has exactly this text or number; the user takes precedence over tools. `None`:
+    /// no source has it.
     fn hold(&self, values: &[SoughtValue<'_>]) -> Vec<Option<ValueSource>>;
 
-    /// Whether the user's words have this value in any place as whole words.
+    /// Whether this value is anywhere in the user's text, as whole words.
     fn mention(&self, value: &Value) -> bool;
 }
 

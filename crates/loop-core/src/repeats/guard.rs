@@ -83,7 +83,7 @@ impl Guard {
         }
     }
 
-    /// The same guard with other numbers for its notes.
+    /// The same guard with these thresholds for its notes.
     #[must_use]
     pub fn with_notes(mut self, notes: RepeatNotes) -> Self {
         self.notes = notes;

@@ -1,4 +1,4 @@
-//! The document: typed sections that are kept and replaced over the passes.
+//! The document: typed sections that stay or are replaced, pass by pass.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,7 +51,8 @@ pub struct Document {
 pub struct Merge {
     /// Sections that are new or have another body. The preamble is never among them.
     pub changed: Vec<SectionChange>,
-    /// Ids of sections that came back with the same body. They keep their pass, and may cite more evidence.
+    /// Ids of sections that the reply repeats with the same body. Their `pass` does not change, and they may cite more
+    /// evidence.
     pub identical: Vec<Arc<str>>,
     /// Ids of sections whose earlier body stays: the reply gave them no words of their own, or left a required one
     /// empty.

@@ -271,7 +271,7 @@ impl Run {
 
     /// Takes back an announcement that was applied as the last event and could not be journaled. The announced call is
     /// not begun, costs nothing and is not in doubt. Other events change nothing here. A run whose journal fails ends
-    /// here: it must not be driven on.
+    /// here. Do not drive it any further.
     pub fn take_back(&mut self, announced: &EventKind) {
         match (announced, &mut self.state.phase) {
             (EventKind::CallStarted { key, .. }, Phase::Calling { call, .. }) if call.key == *key => {
@@ -352,8 +352,8 @@ impl Run {
         &self.state.calls.actions
     }
 
-    /// How an action ended or what it waits for, counted as one effect; of a run that it called, all effects. Nothing is
-    /// counted if there is none.
+    /// How an action ended or what it waits for, counted as one effect. For an action that called a run, all effects of
+    /// that run are counted. All zero if the action is not an effect.
     pub fn effect_of(&self, action: &Arc<JudgedAction>) -> Effects {
         self.effects_of(std::slice::from_ref(action))
     }
@@ -378,7 +378,7 @@ impl Run {
         self.state.inbox.stop_requested.is_some()
     }
 
-    /// Whether it waits for people: it asks them, or everything open is a run of its own that does.
+    /// Whether the run waits for people: it asks them itself, or nothing but called runs that wait for people is open.
     pub fn waits_for_people(&self) -> bool {
         self.state.phase.waiting_since().is_some()
     }

@@ -1,7 +1,7 @@
-//! Checks: what is checked outside of the core, and what came of it.
+//! Checks that are made outside of the core, and their results.
 //!
-//! A document is checked before a confident end, and an output before it counts. How it is read is not the core's: it
-//! decides by what a driver reports, so a journal says what its run was decided by.
+//! A document is checked before a confident end, and an output before it counts. The driver makes the check and reports
+//! the result. The core decides by that event, so a replay needs no checker.
 
 use std::sync::Arc;
 
@@ -23,19 +23,20 @@ pub enum CheckWhat {
     Output(Arc<str>),
 }
 
-/// The result of a check, of all its checkers together. A lack of one of them takes precedence over another that broke.
+/// The result of a check, for all its checkers together. A problem that one checker finds takes precedence over the
+/// failure of another checker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum CheckResult {
-    /// Nothing is lacking.
+    /// No checker found a problem.
     Passed,
-    /// Something is lacking, and the model may revise it.
+    /// A checker found a problem, and the model may revise its work.
     Failed {
-        /// What is lacking. At least one.
+        /// The problems, at least one.
         lacks: Vec<Lack>,
     },
-    /// A checker itself failed, so nothing is known. It never counts as passed.
+    /// A checker itself failed, so the check has no result. It never counts as passed.
     Broken {
         /// The name of the checker.
         by: Arc<str>,
@@ -51,7 +52,7 @@ impl CheckResult {
     }
 }
 
-/// Something that a check found lacking in a document or an output.
+/// A problem that a check found in a document or an output.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lack {
     /// The id of the section. Empty: the whole document, or an output.
@@ -71,14 +72,14 @@ pub struct Lack {
 }
 
 impl Lack {
-    /// What a checker of its own says of the whole.
+    /// A problem of the whole document or output, as the checker `by` reports it.
     pub fn own(by: impl Into<Arc<str>>, message: impl Into<Arc<str>>) -> Self {
         let cause = Cause::Own { by: by.into(), message: message.into() };
         Self { section: "".into(), sentence: "".into(), value: "".into(), place: Vec::new(), cause }
     }
 }
 
-/// What is wrong with what a check found lacking.
+/// The kind of a problem that a check found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "snake_case")]
 pub enum Cause {
@@ -88,7 +89,7 @@ pub enum Cause {
     WrongCitation,
     /// The sentence cites evidence that does not exist.
     NoSuchEvidence,
-    /// What a checker of its own says: a schema, a validator, a second model.
+    /// A problem that a named checker reports: a schema, a validator, a second model.
     Own {
         /// The checker's name: `schema`, `second_opinion`, or the validator's own.
         by: Arc<str>,
@@ -102,7 +103,7 @@ pub enum Cause {
 pub struct CheckRecord {
     /// The pass whose document it is about, from 1.
     pub pass: u32,
-    /// What came of it.
+    /// The result of all checkers together.
     #[serde(flatten)]
     pub result: CheckResult,
 }

@@ -1,5 +1,5 @@
-//! Checking a document before a confident end, and an output before it counts. A check takes an end away and never gives
-//! one.
+//! Checking a document before a confident end, and an output before it counts. A check can prevent an end and never
+//! causes one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -135,7 +135,8 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         binding: Option<Digest>,
     },
-    /// A person whom the driver knows approved an action. It runs once as many people have as `gate.approvals` demands.
+    /// A person whom the driver knows approved an action. The action runs once `gate.approvals` people have approved
+    /// it.
     ApprovedBy {
         /// The action's key.
         key: CommandKey,
@@ -203,7 +204,7 @@ impl EventKind {
     }
 }
 
-/// The data of the first event: the run's input, and the digests of what it was run with.
+/// The data of the first event: the run's input, and the digests of its spec, prompts and tools.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Started {
     /// The run's id.
@@ -261,7 +262,7 @@ pub struct Provenance {
     pub engine: Arc<str>,
 }
 
-/// The call by which a run began another one, and what flows down to that.
+/// The call by which a run began another one, and what the called run receives from its caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CalledBy {
     /// The run that called.
@@ -272,9 +273,9 @@ pub struct CalledBy {
     pub key: CommandKey,
     /// The caller's taint at the call. The run begins with it.
     pub taint: Taint,
-    /// The work item that gives authority in place of the run's own, which a model wrote: that of the root.
+    /// The root's work item. It gives authority in place of the run's own item, which a model wrote.
     pub item: WorkItem,
-    /// What people wrote besides it, as far as the caller had it: it gives authority as well.
+    /// What people wrote in addition to that item, as far as the caller knew it. It gives authority as well.
     pub user_texts: Vec<Arc<str>>,
 }
 
@@ -318,7 +319,7 @@ pub struct Overridden {
     pub value: Arc<str>,
 }
 
-/// The messages before a run, which answers the last of them. The core reads only the fields here.
+/// The messages that a run continues. It answers the last of them. The core reads only the fields here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct History {
     /// How many messages there are, each tool result counted as one.
@@ -361,8 +362,8 @@ pub enum Refusal {
     Context,
     /// A cost limit is set, and the price of the model is not known.
     UnknownPrice,
-    /// The budget that the run shares with other runs does not cover it. Announced for a call that the run itself would
-    /// grant, it lowers what the run may use of the shared budget from now on.
+    /// The budget that the run shares with other runs does not cover it. If the run itself would grant the call, this
+    /// refusal lowers what the run may use of the shared budget from now on.
     SharedBudget {
         /// The amount that the shared budget leaves this run, in pico-dollars.
         left: PicoUsd,

@@ -17,7 +17,7 @@ impl Run {
         self.state.knowledge.taint
     }
 
-    /// What flows down to the run that the action under this key calls.
+    /// What the run that is called by the action under this key receives from this run.
     pub fn calling(&self, key: CommandKey) -> CalledBy {
         let started = self.started();
         let by = started.provenance.called_by.as_deref();

@@ -59,7 +59,7 @@ pub enum Note {
     LeaseCharged {
         /// The key of the action.
         key: CommandKey,
-        /// What it is charged. Without an id, if it did not settle: that is its whole lease.
+        /// What it is charged. If it did not settle, this is its whole lease, and `used.run` is `None`.
         used: Box<ChildUse>,
     },
     /// A model call is refused. What happens instead follows from the call.
@@ -210,7 +210,7 @@ pub enum Note {
         /// The explanation.
         certificate: Box<Certificate>,
     },
-    /// Everything has settled, and the class of the stop is another than when its reason was fixed.
+    /// Everything has settled, and the class of the stop differs from the class at the time when its reason was fixed.
     StopSettled {
         /// The explanation, as the outcome has it.
         certificate: Box<Certificate>,

@@ -60,10 +60,10 @@ pub struct Outcome {
     pub dropped_reads: Vec<DroppedRead>,
     /// Usage and cost of the run.
     pub totals: Totals,
-    /// The model calls that settled, in that order.
+    /// The model calls that settled, in the order of settling.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ServedCall>,
-    /// What was irregular and did not end the run, each once, in that order. Empty if nothing was.
+    /// What was irregular and did not end the run, each once, in the order in which it happened. Empty if nothing was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<RunWarning>,
     /// Where the outcome was saved, or why not. `None`: the run is not done, or nothing was to be saved.

@@ -116,12 +116,12 @@ impl Run {
         self.asking().approves(at, key, by, binding).map(|_| ())
     }
 
-    /// The plan that holds now. `None`: there is none.
+    /// The plan in force. `None`: there is none.
     pub fn plan(&self) -> Option<&EffectPlan> {
         self.state.knowledge.plan.as_ref()
     }
 
-    /// What may give a value of a call that says whom it reaches: the user's words, and the results so far.
+    /// The authorised sources of values that name a recipient or a target: the user's words and the results so far.
     pub fn sources(&self) -> RunSources<'_> {
         let State { started, knowledge, inbox, .. } = &self.state;
         sources(&self.spec, started, &knowledge.evidence, inbox)

@@ -19,12 +19,12 @@ pub(super) const FRAME_TOKENS: u64 = 256;
 pub struct PromptSize {
     /// The whole prompt, in bytes.
     pub bytes: u64,
-    /// Bytes at its beginning that it shares with the main call before it on the same tier; 0 if none. Of a selection:
-    /// bytes of the main call after it, for which it leaves enough; 0 if they are not known.
+    /// Bytes at its beginning that it shares with the main call before it on the same tier; 0 if none. For a selection:
+    /// bytes of the main call after it, for which the quote leaves enough budget; 0 if they are not known.
     pub shared_bytes: u64,
 }
 
-/// What a model call is granted.
+/// The grant for a model call: tier, output tokens and reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quote {
     /// The granted tier. It differs from the due one where budget or context require it.
@@ -201,8 +201,8 @@ impl Run {
         self.quoting().sub_call_tier(key.slot)
     }
 
-    /// The amount that the run's total cost may reach by the budget that it shares with other runs, in pico-dollars.
-    /// `None`: that budget has refused no call since the run was last resumed.
+    /// The total cost that the run may reach under the budget that it shares with other runs, in pico-dollars. `None`:
+    /// that budget has refused no call since the run was last resumed.
     pub fn shared_limit(&self) -> Option<PicoUsd> {
         self.state.budget.shared
     }

@@ -67,8 +67,8 @@ impl Run {
         self.state.phase.is_working() && self.state.phase.final_cause().is_none()
     }
 
-    /// Whether a fork under other limits can begin here: as [`may_fork`](Self::may_fork) where a model call comes next,
-    /// or where the final pass comes next because of a limit.
+    /// Whether a fork under other limits can begin here. A model call must come next, and either a fork [may
+    /// begin](Self::may_fork) at all, or that call is the final pass because of a limit.
     pub fn may_fork_under_other_limits(&self) -> bool {
         self.is_between_calls() && (self.may_fork() || self.state.phase.ends_by_limit())
     }

@@ -1,9 +1,9 @@
-//! The place of a run in a trace.
+//! The trace context of a run.
 
 use crate::run::event::Started;
 use crate::types::{RunId, SpanId, TraceId, TraceParent};
 
-/// The place of a run in a trace: that of its submitter, or one of its own.
+/// The trace and the span of a run. The trace is that of the submitter, or the run's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunTrace {
     /// The trace.
@@ -15,7 +15,7 @@ pub struct RunTrace {
 }
 
 impl RunTrace {
-    /// The place of a run with this submitter.
+    /// The trace and the span of a run with this submitter.
     pub fn new(run: &RunId, submitter: Option<TraceParent>) -> Self {
         let trace = submitter.map_or_else(|| TraceId::of_run(run), |submitter| submitter.trace);
         Self { trace, span: SpanId::of_run(run), submitter }
@@ -23,13 +23,13 @@ impl RunTrace {
 }
 
 impl Started {
-    /// The place of the run in a trace.
+    /// The trace and the span of the run.
     pub fn trace(&self) -> RunTrace {
         RunTrace::new(&self.run, self.item.traceparent)
     }
 
-    /// The place of the run whose work it continues. A run is forked or retried with the item of its parent, so both have
-    /// the submitter. `None`: it began with its work item alone.
+    /// The trace and the span of the run whose work it continues. A fork or a retry has its parent's item, so both runs
+    /// have the same submitter. `None`: it began with its work item alone.
     pub fn parent_trace(&self) -> Option<RunTrace> {
         let parent = self.parent.as_deref()?;
         Some(RunTrace::new(&parent.run, self.item.traceparent))

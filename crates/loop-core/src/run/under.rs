@@ -1,4 +1,4 @@
-//! The same state under another spec: for the question what would have followed.
+//! The same state under another spec, to compute what would have followed.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use crate::run::event::Started;
 use crate::spec::{RunSpec, SpecNames};
 
 impl Run {
-    /// The same state under another spec, as if the run had come here under it. An event that is applied to it is
-    /// judged by the other spec: by its limits, its gate, its models.
+    /// The same state under another spec, as if the run had reached it under that spec. An event that is applied to it
+    /// is judged by the other spec: by its limits, its gate, its models.
     ///
-    /// It answers what would have followed. It must not be driven or journaled: what it read so far was decided under
+    /// Use it to compute what would have followed. Do not drive or journal it: its earlier decisions were made under
     /// the spec that it was started with.
     pub fn under(&self, spec: Arc<RunSpec>) -> Self {
         let names = SpecNames::of(&spec);

@@ -1,4 +1,4 @@
-//! What a run may use at most, before it begins: from the limits that every event of it is held to.
+//! What a run may use at most, computed from its limits before it begins.
 
 use std::sync::Arc;
 
@@ -12,9 +12,13 @@ use crate::types::{Digest, PicoUsd, Price, RunId, Tier, WorkItem};
 
 /// The most that any run of a spec uses, whatever the models, the tools and the people do.
 ///
-/// It assumes of a provider that a call takes no more input than `context_tokens` and writes no more than it is granted
-/// (with the cost mode `strict`: than arrives), that a called run takes no more than its lease and its calls no more tokens than
-/// those of this spec's models, that a byte is at most one token, that prices are the spec's, and that the driver reports deadlines in time.
+/// It assumes that:
+///
+/// - a call takes no more input than `context_tokens` and writes no more output than it is granted (in the cost mode
+///   `strict`: no more than arrives),
+/// - a called run takes no more than its lease, and its calls no more tokens than those of this spec's models,
+/// - a byte is at most one token, and prices are those of the spec,
+/// - the driver reports deadlines in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorstCase {
     /// Main calls, from 0.

@@ -21,12 +21,12 @@ use self::spelling::{is_escaped, walk};
 
 /// The credentials that no text may show: API keys, values of headers, passwords.
 ///
-/// A secret is found verbatim, with invisible characters or terminal sequences in it, and as JSON, a URL or HTML escapes
-/// it. One that looks like a key (at least 16 letters and digits, of both kinds) is also found in another case, and with
-/// anything but letters and digits between its own: split over lines, spans or quotes. What is shorter than four bytes is
-/// not a secret. What is shorter than eight is masked only in error messages, since replies use such words for other
-/// things. Where a text was cut, which a `…` says, the beginning of a secret in front of it is masked if it has eight bytes
-/// or is more than half of the secret.
+/// A secret is found verbatim, with invisible characters or terminal sequences in it, and as JSON, a URL or HTML
+/// escapes it. One that looks like a key (at least 16 letters and digits, of both kinds) is also found in another case,
+/// and with anything but letters and digits between its own: split over lines, spans or quotes. A text of fewer than
+/// four bytes is not a secret. A secret of fewer than eight bytes is masked only in error messages, because replies use
+/// such words with other meanings. Where a `…` shows that a text was cut, the beginning of a secret before it is masked
+/// if it has eight bytes or is more than half of the secret.
 #[derive(Clone, Default)]
 pub struct Secrets {
     /// `None`: there are none.
@@ -58,7 +58,7 @@ enum End {
 }
 
 impl Secrets {
-    /// All spellings of these secrets.
+    /// These texts as secrets, each in all its spellings.
     pub fn of(texts: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let long = |text: &str| (text.len() >= LEAST).then(|| Box::from(text));
         Self::default().with(texts.into_iter().filter_map(|text| long(text.as_ref())).collect())
@@ -69,7 +69,7 @@ impl Secrets {
         Self { masks_short: true, ..self }
     }
 
-    /// Adds a secret. This makes all spellings again, so many secrets are read at once by [`of`](Self::of).
+    /// Adds a secret. This computes all spellings again, so use [`of`](Self::of) for many secrets.
     pub fn add(&mut self, secret: &str) {
         self.extend(&Self::of([secret]));
     }

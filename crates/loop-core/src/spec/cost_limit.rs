@@ -7,7 +7,7 @@ use serde::de::{Deserializer, Error, Visitor};
 
 use crate::types::PicoUsd;
 
-/// The name of a newtype that a deserializer may give a number for as it is written, so that an amount of dollars is read
+/// The newtype name under which a deserializer may pass a number as it is written, so that an amount of dollars is read
 /// without rounding.
 pub const AS_WRITTEN: &str = "$as_written";
 
@@ -51,7 +51,7 @@ impl FromStr for PicoUsd {
         let (whole, places) = text.split_once('.').unwrap_or((text, ""));
         let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
         if whole.is_empty() || !is_digits(whole) || !is_digits(places) || text.ends_with('.') {
-            return refuse("is no amount of dollars");
+            return refuse("is not an amount of dollars");
         }
         let places = places.trim_end_matches('0');
         if places.len() > PLACES {
@@ -76,7 +76,7 @@ impl CostLimit {
     ///
     /// assert_eq!(CostLimit::usd("0.10"), Ok(CostLimit::At(PicoUsd(100_000_000_000))));
     /// let error = CostLimit::usd("ten cents").unwrap_err();
-    /// assert_eq!(error.to_string(), "`ten cents` is no amount of dollars; write dollars such as 0.10");
+    /// assert_eq!(error.to_string(), "`ten cents` is not an amount of dollars; write dollars such as 0.10");
     /// ```
     ///
     /// # Errors

@@ -11,7 +11,8 @@ use serde_json::Value;
 /// The name of the call with which a model plans, and of the member of a document's contract block.
 pub const PLAN: &str = "plan";
 
-/// An intended effect. A call that fits it is not asked for taint; every other rule of policy holds for it as for any call.
+/// An intended effect. A call that fits it needs no approval because of taint. Every other rule of policy applies to it
+/// as to any call.
 // The keys of `[[plan]]` in a domain file: editors and the reference show these comments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::Tier;
 
-/// Asks a second model before a run ends as confident whose document has a section marked `verify`.
+/// A second model that is asked before a run ends as confident, if its document has a section marked `verify`.
 ///
-/// The model answers one fixed question from the cited evidence alone. It can take the confident end away and never give it.
+/// The model answers one fixed question from the cited evidence alone. It can prevent the confident end and never
+/// causes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]

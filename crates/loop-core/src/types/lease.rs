@@ -32,7 +32,7 @@ pub struct Lease {
     pub depth: u32,
 }
 
-/// What a run that was called as a tool used, with all runs below it, and what it had read.
+/// What a run that was called as a tool used, with all runs below it, and its taint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ChildUse {
     /// Its id. `None`: it did not begin.

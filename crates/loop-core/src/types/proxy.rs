@@ -17,7 +17,7 @@ impl Proxy {
     /// The proxy of calls to `host` by `scheme`, among the variables of an environment. `None`: none is used.
     ///
     /// # Errors
-    /// The variable that names it has no URL of a proxy that we speak to, as a line for the operator.
+    /// A line for the operator: the variable's value is not the URL of a supported proxy.
     pub fn of(
         scheme: &str,
         host: &str,
@@ -47,13 +47,13 @@ impl Proxy {
         let is_sound = is_host && port.parse::<u16>().is_ok() && value.chars().all(|c| c.is_ascii_graphic());
         if !is_sound || !["http", "https"].contains(&&*scheme.to_ascii_lowercase()) {
             return Err(format!(
-                "the variable `{variable}` is no proxy of HTTP ({url:?}); write http://HOST:PORT, or remove it"
+                "the variable `{variable}` is not the URL of an HTTP proxy ({url:?}); write http://HOST:PORT, or remove it"
             ));
         }
         Ok(Some(Self { variable, url, host: host.to_ascii_lowercase() }))
     }
 
-    /// What is said of a call by this proxy that failed on its way, behind what happened.
+    /// The text that follows the error message of a call that failed on its way through this proxy.
     pub fn hint(&self) -> String {
         let Self { variable, url, .. } = self;
         format!(

@@ -120,7 +120,7 @@ impl<'de> Deserialize<'de> for CommandKey {
 
 /// A text that is not a [`CommandKey`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no command key: expected `pass/slot`, for example `1/main` or `2/action-0`")]
+#[error("`{0}` is not a command key: expected `pass/slot`, for example `1/main` or `2/action-0`")]
 pub struct InvalidKey(pub String);
 
 #[cfg(test)]

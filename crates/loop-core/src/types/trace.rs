@@ -98,7 +98,7 @@ impl TraceParent {
         self.flags & SAMPLED != 0
     }
 
-    /// The place of a call in this span of a trace.
+    /// The context of a call that is made within this span of a trace.
     pub fn of(trace: TraceId, span: SpanId, is_sampled: bool) -> Self {
         Self { trace, span, flags: if is_sampled { SAMPLED } else { 0 } }
     }

@@ -1,6 +1,6 @@
-//! From `[servers]` and `tools.lock` to the tools of servers that speak the Model Context Protocol.
+//! Makes tools of MCP servers (Model Context Protocol) from `[servers]` and `tools.lock`.
 //!
-//! Nothing is started here: what a tool is like is known from the lock.
+//! No server is started here: the lock has the declarations of the tools.
 
 mod names;
 mod servers;
@@ -41,29 +41,30 @@ struct Opened {
     config: ServerConfig,
     server: McpClient,
     trust: ServerTrust,
-    /// What is trusted of it.
+    /// The tools of the server that are trusted.
     tools: Vec<McpToolSpec>,
 }
 
-/// The tools of servers, with what their making reveals.
+/// The tools of servers, with the warnings found while they were made.
 #[derive(Default)]
 pub(crate) struct MadeTools {
-    /// Those that a table of the file names, and the others behind them.
+    /// The tools: those with a table in the file first, then the others.
     pub(crate) tools: Vec<Arc<dyn Tool>>,
-    /// What a person should know, a line each.
+    /// Warnings for a person, a line each.
     pub(crate) warnings: Vec<String>,
 }
 
-/// What a table of the file means.
+/// What the table of a tool refers to.
 enum Meant {
-    /// This of the server at this position.
+    /// This tool or these resources, of the server at this position.
     Of(usize, Offered),
-    /// Nothing that there is yet; what is missing is said elsewhere.
+    /// A tool that is not trusted yet. Another message says so.
     NotYet,
 }
 
 impl Servers {
-    /// Makes the servers, and reads what is trusted of them. What refuses a run is in `secrets`.
+    /// Makes the servers, and reads which of their tools are trusted. Errors that keep a run from starting are added to
+    /// `secrets`.
     ///
     /// # Errors
     /// A setting is wrong, or the lock is broken or was edited by hand.
@@ -216,7 +217,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Begins to start the servers that have a tool here, side by side, and does not wait.
+    /// Starts the servers that have a tool here, in parallel, and does not wait for them.
     pub(crate) fn start(&self, credentials: &Credentials) {
         for (at, server) in self.opened.iter().enumerate() {
             if self.made.values().any(|of| *of == at) {
@@ -272,7 +273,7 @@ impl Opened {
         self.tools.iter().any(|known| known.name == tool)
     }
 
-    /// The tool `name`, or why it cannot be one.
+    /// Makes the tool `name`, or says why it is not possible.
     fn tool(
         &self,
         file: &File,
@@ -318,7 +319,7 @@ impl Opened {
         }))
     }
 
-    /// The table with what it leaves to the server and to caution.
+    /// The table of a tool, completed by the server's declaration and by cautious defaults.
     fn settled(
         &self,
         file: &File,
@@ -350,7 +351,7 @@ impl Opened {
     }
 }
 
-/// What the table `name` means.
+/// Finds what the table `name` refers to.
 fn meant(
     file: &File,
     opened: &[Opened],

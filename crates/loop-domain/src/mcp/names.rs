@@ -1,4 +1,4 @@
-//! What the tools of servers are called in a domain.
+//! Names of MCP tools in a domain.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use crate::config::{ServerConfig, ToolKind};
 use crate::file::File;
 use crate::review::one_line;
 
-/// The most characters of a tool's name, which providers set.
+/// The most characters of a tool's name. Providers set this limit.
 const NAME_MAX: usize = 64;
 
-/// Behind the prefix it is the name of the tool that reads resources.
+/// The name, after the server's prefix, of the tool that reads resources.
 const READ_RESOURCE: &str = "read_resource";
 
 /// What a server offers: one of its tools, or its resources.
@@ -21,7 +21,7 @@ pub(crate) enum Offered {
     Resources,
 }
 
-/// A server whose tools are to be named.
+/// A server whose tools get names.
 pub(crate) struct Offer<'a> {
     pub(crate) server: &'a str,
     pub(crate) config: &'a ServerConfig,
@@ -29,19 +29,19 @@ pub(crate) struct Offer<'a> {
     pub(crate) has_resources: bool,
 }
 
-/// Why something is not a tool of the domain.
+/// Why a tool of a server is not a tool of the domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LeftOut {
-    /// The domain file says so: `only`, or a table with `enabled = false`.
+    /// The domain file excludes it: by `only`, or by a table with `enabled = false`.
     Unwanted,
-    /// It cannot have its name.
+    /// It cannot have its name, for this reason.
     Unnamed(String),
 }
 
-/// The names of what servers offer, by server and what it is. A tool with several tables has several.
+/// The names of each tool, by server and tool. A tool with several tables has several.
 pub(crate) type Names<'a> = BTreeMap<(&'a str, Offered), Result<Vec<String>, LeftOut>>;
 
-/// Names everything that is offered.
+/// Names every tool and resource that the servers offer.
 pub(crate) fn names<'a>(file: &File, offers: &[Offer<'a>]) -> Names<'a> {
     let mut names = Names::new();
     // What would have each automatic name.
@@ -71,7 +71,7 @@ pub(crate) fn names<'a>(file: &File, offers: &[Offer<'a>]) -> Names<'a> {
     names
 }
 
-/// What is offered, for a person.
+/// A tool or the resources, in words for messages.
 pub(crate) fn shown(offered: &Offered) -> String {
     match offered {
         Offered::Tool(tool) => format!("`{}`", one_line(tool)),
@@ -79,13 +79,14 @@ pub(crate) fn shown(offered: &Offered) -> String {
     }
 }
 
-/// What the names of this server's tools begin with.
+/// The prefix of the names of this server's tools.
 pub(crate) fn prefix(server: &str, config: &ServerConfig) -> String {
     let prefix = sanitized(config.prefix.as_deref().unwrap_or(server));
     if prefix.is_empty() { prefix } else { format!("{prefix}_") }
 }
 
-/// The names of the tables that name this tool, or that it is unwanted. `None`: it gets a name of its own.
+/// The names of the tables of this tool, or that it is excluded. `None`: no table names it, so it gets a generated
+/// name.
 fn tables(file: &File, offer: &Offer<'_>, offered: &Offered) -> Option<Result<Vec<String>, LeftOut>> {
     let Offered::Tool(tool) = offered else { return None };
     let named = file.config.tools.iter().filter(|(_, config)| {
@@ -111,13 +112,13 @@ fn automatic(offer: &Offer<'_>, offered: &Offered) -> String {
     }
 }
 
-/// The name with `_` for what a name cannot have.
+/// The name, with `_` for each character that is not allowed.
 fn sanitized(name: &str) -> String {
     let is_fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     name.chars().map(|c| if is_fine(c) { c } else { '_' }).collect()
 }
 
-/// Whether a tool of a server may have this name.
+/// Fails if a tool of a server must not have this name.
 fn is_free(file: &File, name: &str) -> Result<(), LeftOut> {
     let unnamed = |why: String| Err(LeftOut::Unnamed(why));
     if name.len() > NAME_MAX {

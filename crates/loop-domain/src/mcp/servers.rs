@@ -1,4 +1,5 @@
-//! The servers of a domain without the rest of it, for a person who decides which of their tools are trusted.
+//! Asks the MCP servers of a domain for their tools, so that a person can decide which are trusted. Nothing else of the
+//! domain is loaded.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,20 +23,20 @@ use crate::review::{PartChange, ServerReview, ServerTrust, ToolChange, ToolRevie
 use crate::similar::hint;
 use crate::tools::ToolSecrets;
 
-/// What [`McpServers`](crate::review::McpServers) is in a build with servers.
+/// The implementation of [`McpServers`](crate::review::McpServers) in a build with servers.
 pub(crate) struct Asker {
     file: File,
     lock: Lock,
     servers: Vec<Asked>,
 }
 
-/// A server with what it is given.
+/// A server with the environment variables and secrets that it gets.
 struct Asked {
     name: String,
     server: McpClient,
     credentials: Credentials,
     secrets: Secrets,
-    /// What it should be given and is not there.
+    /// A secret that the server needs and that is missing.
     unset: Option<DomainError>,
 }
 
@@ -151,7 +152,7 @@ impl Asker {
         }
     }
 
-    /// The tools that the server has now.
+    /// The tools that the server declares today.
     fn reviews(
         &self,
         asked: &Asked,
@@ -211,7 +212,7 @@ fn claims(tool: &McpToolSpec) -> Vec<String> {
     shown.map(|(name, value)| one_line(&format!("{name}: {value}"))).collect()
 }
 
-/// What is different from what was trusted.
+/// What changed since the tool was trusted.
 fn change(locked: Option<&LockedServer>, after: &McpToolSpec) -> ToolChange {
     let known = locked.and_then(|locked| {
         Some((locked.tools.iter().find(|known| known.name == after.name)?, &locked.identity))

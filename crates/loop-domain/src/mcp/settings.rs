@@ -1,4 +1,4 @@
-//! From `[servers.NAME]` to a server.
+//! Makes an MCP client from `[servers.NAME]`.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::error::DomainError;
 use crate::file::File;
 use crate::tools::ToolSecrets;
 
-/// The keys that are for servers over HTTP alone.
+/// The keys that only servers over HTTP have.
 const HTTP_KEYS: [&str; 5] = ["headers", "auth", "private", "plain_http", "ca"];
 
-/// The server `name`. Nothing is started.
+/// Makes the client of the server `name`. Nothing is started.
 pub(crate) fn server(file: &File, name: &str, config: &ServerConfig) -> Result<McpClient, DomainError> {
     let mut settings = McpSettings::new(name, transport(file, name, config)?);
     for (key, given, limit) in [
@@ -109,7 +109,7 @@ fn transport(file: &File, name: &str, config: &ServerConfig) -> Result<McpTransp
     Ok(McpTransport::Program(settings))
 }
 
-/// Looks for the secrets that the server is given.
+/// Looks up the secrets of the server.
 pub(crate) fn secrets(
     file: &File,
     name: &str,
@@ -126,7 +126,7 @@ pub(crate) fn secrets(
     Ok(())
 }
 
-/// What a person should know of the server's settings, a line each.
+/// Warnings about the server's settings, a line each.
 pub(crate) fn warnings(name: &str, config: &ServerConfig) -> Vec<String> {
     let Some(command) = &config.command else { return Vec::new() };
     command::program_warnings(&format!("server `{name}`"), command.sandbox.is_some(), &command.env)

@@ -1,4 +1,4 @@
-//! How a tool shows who calls: from `securitySchemes`.
+//! Authentication of a generated tool, from `securitySchemes`.
 
 use serde_json::Value;
 
@@ -10,20 +10,20 @@ use crate::openapi::text::{line, quoted};
 /// The most characters of a text of the document in a comment.
 const SHOWN: usize = 60;
 
-/// The table `auth` of a tool, with what the operator has to know of it.
+/// The table `auth` of a tool, with notes for the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Auth {
-    /// The inline table. `None`: the tool shows nothing.
+    /// The inline table. `None`: the tool does not authenticate.
     pub(crate) table: Option<String>,
     /// The name of its secret.
     pub(crate) secret: Option<String>,
     pub(crate) comments: Vec<String>,
-    /// Why it cannot work before the operator fills something in.
+    /// Why it cannot work until the operator supplies something.
     pub(crate) missing: Option<String>,
 }
 
 impl Auth {
-    /// What an operation asks for: the first of its alternatives that asks for one thing that a tool can show.
+    /// The authentication of an operation: the first of its alternatives that has a single scheme which a tool can use.
     pub(crate) fn of(document: &Document, operation: &Operation<'_>, server: &Server) -> Self {
         let asked = operation.node.get("security").or_else(|| document.root().get("security"));
         let alternatives = asked.and_then(Value::as_array).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! An OpenAPI document: its version, its operations, and what its references mean.
+//! An OpenAPI document: its version, its operations, and its references.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,21 +10,21 @@ use crate::import::OPENAPI_BYTES_MAX;
 use crate::openapi::text::line;
 use crate::openapi::yaml;
 
-/// The most references from one to the next.
+/// The most references that are followed in a row.
 const HOPS_MAX: usize = 32;
-/// How many nodes are looked at for one operation: references may name each other again and again.
+/// The most nodes that are read for one operation. Without it, references that repeat each other could take forever.
 const FUEL: u32 = 50_000;
 /// The most characters of a text of the document in a message.
 const SHOWN: usize = 80;
 /// The same of a path.
 const PATH_SHOWN: usize = 200;
-/// Methods of a document that tools do not have.
+/// HTTP methods of a document for which no tool is generated.
 const OTHER_METHODS: [&str; 4] = ["head", "options", "trace", "query"];
 
 /// A document of version 3.0, 3.1 or 3.2.
 pub(crate) struct Document {
     root: Value,
-    /// The nodes that may still be looked at for the operation at hand.
+    /// How many more nodes may be read for the current operation.
     fuel: Cell<u32>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Operation<'a> {
 /// Why a part of a document has no counterpart in a tool, in words for a comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Gap {
-    /// Only answers have it, so that nothing is missing.
+    /// Only responses have it, so a tool does not need it.
     OnlyAnswers,
     /// A reason.
     Because(String),
@@ -111,14 +111,14 @@ impl<'a> Operation<'a> {
         self.node.get(key).and_then(Value::as_str)
     }
 
-    /// `GET /pets`: method and path as `--only` takes them.
+    /// `GET /pets`: method and path in the form of `--only`.
     pub(crate) fn place(&self) -> String {
         format!("{} {}", self.method.name(), self.path)
     }
 }
 
 impl Document {
-    /// The document in a text, which is JSON where it begins with a brace, else YAML.
+    /// Parses a document: JSON if it begins with a brace, else YAML.
     ///
     /// # Errors
     /// It cannot be read, or is of another version. The message is one line.
@@ -187,7 +187,8 @@ impl Document {
         operations.collect()
     }
 
-    /// What becomes no tool, each with its reason: operations of other methods, and paths that cannot be read.
+    /// Operations and paths for which no tool is generated, each with its reason: other methods, and paths that cannot
+    /// be read.
     pub(crate) fn left_out(&self) -> Vec<String> {
         let paths = self.root.get("paths").and_then(Value::as_object).into_iter().flatten();
         let mut lines = Vec::new();
@@ -221,15 +222,15 @@ impl Document {
         lines
     }
 
-    /// Allows the next operation as much as any.
+    /// Resets the budget of nodes for the next operation.
     pub(crate) fn refuel(&self) {
         self.fuel.set(FUEL);
     }
 
-    /// What is meant by a node: where it is a reference, what that leads to.
+    /// The node itself, or the target if it is a reference.
     ///
     /// # Errors
-    /// The reference leads to another document, to nothing or in a circle.
+    /// The reference leads to another document, to nothing, or to itself.
     pub(crate) fn follow<'a>(&'a self, node: &'a Value) -> Result<&'a Value, Gap> {
         let mut node = node;
         for _ in 0..HOPS_MAX {
@@ -251,7 +252,7 @@ impl Document {
         Err(Gap::because("its references lead in a circle"))
     }
 
-    /// The members of a node that is an object, after its references.
+    /// The members of an object, with references resolved.
     pub(crate) fn members<'a>(&'a self, node: Option<&'a Value>) -> Option<&'a Map<String, Value>> {
         node.and_then(|node| self.follow(node).ok()).and_then(Value::as_object)
     }

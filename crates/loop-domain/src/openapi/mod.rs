@@ -1,12 +1,12 @@
-//! Tools from an OpenAPI document.
+//! Generates tools from an OpenAPI document.
 //!
 //! ```text
 //! text ─▶ document ─▶ select ─▶ for each operation: server, parameters, body, auth ─▶ entry ─▶ loaded once ─▶ TOML
 //! ```
 //!
-//! The document was written by others, and what is made of it goes into prompts and decides where requests go. Nothing of it
-//! becomes a placeholder, a key or a comment of more than one line, no reference is fetched, and what may change something or
-//! leads inside is off.
+//! The document is untrusted, and the generated text decides where requests go and becomes part of prompts. So no text
+//! of the document can become a placeholder, a key or a comment of more than one line. No reference is fetched. A tool
+//! that may change something or connects to a private network is switched off.
 
 mod auth;
 mod document;
@@ -31,7 +31,7 @@ use crate::openapi::server::Server;
 use crate::openapi::text::line;
 use crate::openapi::write::Entry;
 
-/// The domain file around a tool when it is loaded to see whether it can be.
+/// A minimal domain file around a tool, which is loaded to see whether the tool is valid.
 const AROUND: &str = "version = 1\nname = \"import\"\n[[section]]\nid = \"a\"\nheading = \"A\"\n\n";
 
 pub(crate) fn import(text: &str, options: &ImportOptions) -> Result<Imported, ImportError> {
@@ -71,7 +71,7 @@ pub(crate) fn import(text: &str, options: &ImportOptions) -> Result<Imported, Im
     Ok(imported)
 }
 
-/// Switches a tool off that cannot be loaded as it is, with the loader's reason.
+/// Switches a tool off that does not load, with the error as the reason.
 fn check(entry: &mut Entry) {
     // What it needs from the operator is known, and an empty user or another host cannot be judged before.
     let text = format!("{AROUND}{}", entry.toml(true));

@@ -1,19 +1,19 @@
-//! Names of tools and parameters that the model sees, made from names that others chose.
+//! Names of generated tools and parameters.
 
 use std::collections::BTreeSet;
 
 use crate::openapi::document::{Method, Operation};
 
-/// The most characters of a tool's name: some providers take no more.
+/// The most characters of a tool's name. Some providers set this limit.
 const TOOL_MAX: usize = 60;
 /// The most characters of a parameter's name, without a number that makes it unique.
 const PARAMETER_MAX: usize = 50;
-/// What names begin with that say that something is only read.
+/// Prefixes of names of operations that only read.
 const READS: [&str; 8] = ["fetch", "get", "list", "find", "search", "read", "query", "show"];
-/// A name that placeholders use for something else.
+/// A name that placeholders reserve.
 const CALL_KEY: &str = "call_key";
 
-/// The name of an operation's tool, which no tool of `taken` has: from its id, else from method and path.
+/// The name of an operation's tool, from its id, or else from method and path. It is not in `taken`.
 pub(crate) fn tool(operation: &Operation<'_>, taken: &mut BTreeSet<String>) -> String {
     let own = operation.id().map(snake).filter(|name| name.chars().any(|c| c.is_ascii_alphanumeric()));
     let is_own = own.is_some();
@@ -42,7 +42,7 @@ pub(crate) fn tool(operation: &Operation<'_>, taken: &mut BTreeSet<String>) -> S
     unique(begun(&cut(&name, TOOL_MAX)), taken)
 }
 
-/// The name of a parameter: as the API has it where it is plain, else made plain. No name of `taken` is given twice.
+/// The name of a parameter: as in the API if it is valid, else made valid. It is not in `taken`.
 pub(crate) fn parameter(name: &str, taken: &mut BTreeSet<String>) -> String {
     let is_plain = name.len() <= PARAMETER_MAX
         && name.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -1,4 +1,4 @@
-//! From a JSON Schema of a document to the type of a parameter, where a parameter can have it.
+//! Converts a JSON Schema of a document to the type of a parameter, as far as parameters have such types.
 
 use loop_core::spec::ArgSpec;
 use loop_tools::schema::SchemaCheck;
@@ -27,7 +27,7 @@ pub(crate) enum Kind {
     Array,
 }
 
-/// What a parameter takes, as a domain file may say it.
+/// The type and the limits of a parameter, in terms of a domain file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plain {
     pub(crate) kind: Kind,
@@ -44,11 +44,11 @@ pub(crate) struct Plain {
     pub(crate) description: String,
     /// The format, for example `date-time`. Empty: none.
     pub(crate) format: String,
-    /// What of it is not said, in words for a comment.
+    /// What the schema says and the parameter cannot, in words for a comment.
     pub(crate) left_out: Vec<&'static str>,
 }
 
-/// Everything that a schema and those that it is made of say.
+/// A schema merged with those that it refers to.
 #[derive(Debug, Default)]
 pub(crate) struct Merged<'a> {
     kinds: Vec<&'a str>,
@@ -57,13 +57,13 @@ pub(crate) struct Merged<'a> {
     pub(crate) properties: Vec<(&'a str, &'a Value)>,
     pub(crate) required: Vec<&'a str>,
     items: Option<&'a Value>,
-    /// What it may be instead, where there is more than one.
+    /// The alternatives of `oneOf` and `anyOf`, if there are several.
     variants: Vec<&'a Value>,
-    /// Whether only answers have it.
+    /// Whether it is `readOnly`: only responses have it.
     is_read_only: bool,
 }
 
-/// Keys whose first value counts.
+/// Keys that are taken from the first schema that has them.
 const KEYS: [&str; 14] = [
     "default",
     "description",
@@ -134,10 +134,10 @@ impl Plain {
         }
     }
 
-    /// The type that a schema describes. A schema without a type is a text where `is_text` says that it is sent as one.
+    /// The type that a schema describes. Without a type, it is a text if `is_text` says that it is sent as one.
     ///
     /// # Errors
-    /// It is not plain.
+    /// A parameter has no such type.
     pub(crate) fn read(document: &Document, schema: &Value, is_text: bool) -> Result<Self, Gap> {
         Self::within(document, schema, is_text, 0)
     }
@@ -155,14 +155,14 @@ impl Plain {
         Ok(plain)
     }
 
-    /// Adds an example where it is short and fits.
+    /// Adds an example if it is short and valid.
     pub(crate) fn add_example(&mut self, value: &Value) {
         if self.examples.len() < EXAMPLES_MAX && self.fits(value) && !self.examples.contains(value) {
             self.examples.push(value.clone());
         }
     }
 
-    /// Whether a value is short and one that a call may give.
+    /// Whether a value is short and valid for this type.
     fn fits(&self, value: &Value) -> bool {
         let is_short = value.to_string().chars().count() <= EXAMPLE_CHARS;
         let text_is_clean = value.as_str().is_none_or(|text| line(text, EXAMPLE_CHARS) == text);
@@ -191,10 +191,10 @@ impl Plain {
 }
 
 impl<'a> Merged<'a> {
-    /// All that a schema says, with what it refers to.
+    /// Merges a schema with those that it refers to.
     ///
     /// # Errors
-    /// A reference leads nowhere, or there is too much of it.
+    /// A reference leads nowhere, or there are too many nodes.
     pub(crate) fn read(document: &'a Document, schema: &'a Value) -> Result<Self, Gap> {
         let mut merged = Self::default();
         merged.add(document, schema, 0)?;
@@ -277,7 +277,7 @@ impl<'a> Merged<'a> {
         Some(Merged::read(document, items).is_ok_and(|items| items.is_object() || items.has_variants()))
     }
 
-    /// Whether it may be one of several things.
+    /// Whether it has several alternatives.
     pub(crate) fn has_variants(&self) -> bool {
         !self.variants.is_empty()
     }
@@ -321,7 +321,7 @@ impl<'a> Merged<'a> {
         Ok(plain)
     }
 
-    /// One of several plain types: the one that they share, or a text.
+    /// The type that several alternatives share, or else a text.
     fn plain_of_variants(&self, document: &Document, is_text: bool, depth: usize) -> Result<Plain, Gap> {
         let mut all = Vec::new();
         for variant in &self.variants {
@@ -437,12 +437,12 @@ fn number(value: Option<&Value>) -> Option<f64> {
     value.and_then(Value::as_f64).filter(|number| number.abs() <= EXACT)
 }
 
-/// A bound as a file has it: whole where it is.
+/// A bound as a domain file writes it: an integer if it is whole.
 fn number_of(bound: f64) -> Option<Number> {
     if bound.fract() == 0.0 { Some((bound as i64).into()) } else { Number::from_f64(bound) }
 }
 
-/// Whether a form only adds a condition, or is `null`.
+/// Whether an alternative only adds a condition, or is `null`.
 fn says_nothing(schema: &Value) -> bool {
     let is_null = schema.get("type").and_then(Value::as_str) == Some("null")
         || schema.get("enum").and_then(Value::as_array).is_some_and(|all| all.iter().all(Value::is_null));

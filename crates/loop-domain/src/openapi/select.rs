@@ -1,4 +1,4 @@
-//! Which operations become tools: `--only`.
+//! Selects the operations that become tools: `--only`.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,17 @@ use loop_core::types::edits;
 use crate::openapi::document::{Document, Operation};
 use crate::openapi::text::line;
 
-/// The most tools of one import. More would not be reviewed.
+/// The most tools of one import: an operator would not review more.
 pub(crate) const TOOLS_MAX: usize = 200;
 /// How many names are suggested.
 const SUGGESTED: usize = 5;
 /// The most characters of a name in a message.
 const SHOWN: usize = 80;
 
-/// The operations that `only` names, in the order of the document; all of them where it names nothing.
+/// The operations that `only` names, in the order of the document. All of them if `only` is empty.
 ///
 /// # Errors
-/// Nothing fits one of them, or too much does.
+/// An entry matches nothing, or too many operations match.
 pub(crate) fn chosen<'a>(document: &'a Document, only: &[String]) -> Result<Vec<Operation<'a>>, String> {
     let all = document.operations();
     if all.is_empty() {
@@ -76,7 +76,7 @@ fn fits(operation: &Operation<'_>, text: &str) -> bool {
     is_below || operation.id() == Some(text) || operation.tags().any(|tag| tag == text) || is_place()
 }
 
-/// The names nearest to one that nothing has.
+/// Suggestions for an entry that matches nothing.
 fn suggestion(all: &[Operation<'_>], text: &str) -> String {
     let text = line(text, SHOWN).to_lowercase();
     let mut names = BTreeSet::new();

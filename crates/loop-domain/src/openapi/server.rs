@@ -1,4 +1,4 @@
-//! Where the requests of a tool go.
+//! The server that a generated tool connects to.
 
 use serde_json::Value;
 use url::{Host, ParseError, Url};
@@ -19,12 +19,12 @@ pub(crate) struct Server {
     pub(crate) plain_http: bool,
     /// `HOST:PORT` of a place on this machine or in a private network.
     pub(crate) private: Option<String>,
-    /// Whether the operator named it.
+    /// Whether the operator set it.
     pub(crate) is_given: bool,
 }
 
 impl Server {
-    /// The server that the operator names.
+    /// The server that the operator set.
     ///
     /// # Errors
     /// It is not the URL of a server.
@@ -37,7 +37,7 @@ impl Server {
     /// The server that the document names for an operation.
     ///
     /// # Errors
-    /// It names none that can be used.
+    /// The document names no usable server.
     pub(crate) fn of_document(document: &Document, operation: &Operation<'_>) -> Result<Self, String> {
         let places = [Some(operation.node), Some(operation.item), Some(document.root())];
         let first = |node: &'_ Value| node.get("servers").and_then(|servers| servers.get(0)).cloned();
@@ -92,7 +92,7 @@ impl Server {
         })
     }
 
-    /// Why a tool must not use it before the operator confirms it. `None`: it may.
+    /// Why a tool must not use the server until the operator confirms it. `None`: it may.
     pub(crate) fn doubt(&self) -> Option<String> {
         let what = match (self.is_given, self.plain_http, &self.private) {
             (true, ..) | (false, false, None) => return None,
@@ -106,10 +106,10 @@ impl Server {
     }
 }
 
-/// A URL with the defaults of its variables.
+/// A URL with the default values of its variables.
 ///
 /// # Errors
-/// The name of a variable that has none.
+/// The name of a variable without a default.
 fn filled(template: &str, variables: Option<&Value>) -> Result<String, String> {
     let mut filled = String::new();
     let mut rest = template;

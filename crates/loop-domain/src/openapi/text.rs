@@ -1,11 +1,11 @@
-//! Texts of a document that others wrote, as they may be written into a domain file.
+//! Escapes untrusted text of an OpenAPI document for a domain file.
 
 use std::fmt::Write as _;
 
 use loop_core::types::is_clean;
 use serde_json::Value;
 
-/// The text on one line, without characters that are invisible or control something, and with at most `max` characters.
+/// The text on one line, without invisible and control characters, and with at most `max` characters.
 pub(crate) fn line(text: &str, max: usize) -> String {
     // Only so much is looked at: a description may have megabytes.
     let start = text.chars().take(max.saturating_mul(4).max(64));
@@ -60,7 +60,7 @@ pub(crate) fn plain(value: &Value) -> Option<String> {
     }
 }
 
-/// A literal text in which no brace begins a placeholder.
+/// The text with its braces escaped, so that it contains no placeholder.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('{', "{{").replace('}', "}}")
 }

@@ -1,4 +1,4 @@
-//! From an operation to a tool.
+//! Generates a tool from an operation.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ const DECLARED_MAX: usize = 500;
 const SHOWN: usize = 60;
 /// The most comments about what is left out.
 const GAPS_MAX: usize = 20;
-/// Parameters that mean that an API has pages.
+/// Parameters that show that an API has pages.
 const PAGES: [&str; 10] = [
     "page",
     "cursor",
@@ -42,22 +42,22 @@ const PAGES: [&str; 10] = [
 /// Members in which APIs wrap a list.
 const WRAPPERS: [&str; 10] =
     ["data", "items", "results", "records", "entries", "values", "value", "list", "hits", "content"];
-/// Headers that a client sets by itself.
+/// Headers that the HTTP client sets itself.
 const OWN_HEADERS: [&str; 3] = ["accept", "authorization", "content-type"];
 
-/// What a tool is made of, while it is read.
+/// The parts of a tool while it is generated.
 struct Builder<'a> {
     document: &'a Document,
     operation: &'a Operation<'a>,
     taken: BTreeSet<String>,
     parameters: Vec<Parameter>,
-    /// What is left out, with the reason.
+    /// What is left out, with the reasons.
     gaps: Vec<String>,
-    /// Why the tool cannot work before the operator has done something.
+    /// Why the tool cannot work until the operator has done something.
     off: Vec<String>,
     query: Vec<(String, String)>,
     headers: Vec<(String, String)>,
-    /// The names of the parameters in the path: the API's, and ours.
+    /// The parameters in the path: the API's name, and the tool's.
     path: Vec<(String, String)>,
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn entry(
     }
 }
 
-/// What a method promises: HTTP itself says that PUT and DELETE may be repeated.
+/// The effect of a method. HTTP defines PUT and DELETE as idempotent.
 fn effect(method: Method) -> Effect {
     match method {
         Method::Get => Effect::Read,
@@ -289,7 +289,7 @@ impl<'a> Builder<'a> {
         Ok(plain)
     }
 
-    /// The path with our placeholders. Nothing else in it is one.
+    /// The path with the tool's placeholders. Everything else in it is literal.
     fn path_template(&mut self) -> String {
         let mut template = String::new();
         let mut rest = self.operation.path;
@@ -361,7 +361,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The members as a form names them: those of a list in the style of PHP and Rails have brackets.
+    /// The names of the members in a form: names of lists in the style of PHP and Rails have brackets.
     fn form_members(&self, members: Vec<(String, String)>, media: &Value) -> Vec<(String, String)> {
         let is_list = |ours: &str| {
             self.parameters.iter().any(|known| known.name == ours && known.plain.kind == Kind::Array)
@@ -411,7 +411,7 @@ impl<'a> Builder<'a> {
         Ok(Body::Members(members))
     }
 
-    /// Where in the answer of a read its list is: the one list of objects in an object that wraps it.
+    /// The pointer to the list in the response of a read: the only list of objects in an object that wraps it.
     fn list_in_answer(&self) -> Option<String> {
         let (document, operation) = (self.document, self.operation);
         let path = operation.path.trim_end_matches('/');
@@ -437,7 +437,7 @@ impl<'a> Builder<'a> {
         (is_wrapper && is_only).then(|| format!("/{step}"))
     }
 
-    /// Says it where a read returns what a tool cannot read.
+    /// Notes it if a read returns a format that a tool cannot read.
     fn check_answer(&mut self) {
         let responses = self.document.members(self.operation.node.get("responses"));
         let good = responses.into_iter().flatten().filter(|(status, _)| status.starts_with('2'));
@@ -454,7 +454,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// A part of a path without placeholders. What a URL cannot hold is encoded.
+/// A literal part of a path, percent-encoded where a URL needs it.
 fn literal(text: &str) -> String {
     let mut literal = String::new();
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! A tool as TOML.
+//! Writes a generated tool as TOML.
 
 use std::fmt::Write as _;
 
@@ -20,22 +20,22 @@ pub(crate) struct Entry {
     pub(crate) description: String,
     pub(crate) effect: Effect,
     pub(crate) parameters: Vec<Parameter>,
-    /// `None`: what follows from the rest.
+    /// `None`: the default method, which follows from the rest.
     pub(crate) method: Option<&'static str>,
     /// The URL as a template.
     pub(crate) url: String,
-    /// The API's names, with those of the parameters.
+    /// Names of the API's query parameters, each with the name of the tool's parameter.
     pub(crate) query: Vec<(String, String)>,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Option<Body>,
-    /// A JSON pointer to the list that the answer is.
+    /// A JSON pointer to the list in the response.
     pub(crate) select: Option<String>,
     pub(crate) auth: Option<String>,
     /// The name of the secret in `auth`.
     pub(crate) secret: Option<String>,
     pub(crate) plain_http: bool,
     pub(crate) private: Option<String>,
-    /// Why it is off until the operator has done something.
+    /// Why it is switched off until the operator has done something.
     pub(crate) off: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) enum Body {
 }
 
 impl Entry {
-    /// The entry of a domain file. `is_on`: as it is when everything is filled in.
+    /// The entry of a domain file. `is_on`: as it is after the operator has filled everything in.
     pub(crate) fn toml(&self, is_on: bool) -> String {
         let mut text = String::new();
         for comment in &self.comments {
@@ -122,7 +122,7 @@ impl Entry {
         text
     }
 
-    /// Whether a domain has it as it is written.
+    /// Whether the tool is switched on.
     pub(crate) fn is_on(&self) -> bool {
         self.off.is_empty()
     }
@@ -176,7 +176,7 @@ fn limits(of: &Plain) -> Vec<(&'static str, String)> {
     all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }
 
-/// A table on one line: each name with the placeholder of its parameter.
+/// An inline table: each name with the placeholder of its parameter.
 fn inline(pairs: &[(String, String)]) -> String {
     let pairs = pairs.iter().map(|(name, to)| format!("{} = {}", key(name), quoted(&format!("{{{to}}}"))));
     format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))

@@ -1,4 +1,4 @@
-//! YAML as JSON, with limits that no document exceeds: anchors cannot multiply it, and nesting cannot exhaust the stack.
+//! Parses YAML into JSON within limits: aliases cannot multiply a document, and nesting cannot exhaust the stack.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value};
 
 /// How deeply lists and tables may nest.
 const DEPTH_MAX: usize = 100;
-/// The most nodes of a document, with 16 bytes of text counted as one, after all aliases are replaced.
+/// The most nodes of a document after all aliases are expanded. 16 bytes of text count as one node.
 const COST_MAX: usize = 4_000_000;
 
 /// A list or a table that is not complete.
@@ -23,7 +23,8 @@ struct Reader {
     cost: usize,
 }
 
-/// The first document of a YAML text, with the names of members as text. A later member replaces an earlier one of its name.
+/// Parses the first document of a YAML text. Names of members become text. A later member replaces an earlier one of
+/// its name.
 ///
 /// # Errors
 /// It is not YAML, or exceeds a limit. The message is one line.
@@ -43,7 +44,7 @@ pub(crate) fn parse(text: &str) -> Result<Value, String> {
 }
 
 impl Reader {
-    /// Takes an event. `Some`: the document is complete.
+    /// Applies a parser event. `Some`: the document is complete.
     fn take(&mut self, event: Event<'_>) -> Result<Option<Value>, String> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -112,7 +113,7 @@ impl Reader {
     }
 }
 
-/// A node without its children.
+/// The cost of a node without its children.
 fn own_cost(value: &Value) -> usize {
     match value {
         Value::String(text) => 1 + text.len() / 16,
@@ -120,7 +121,7 @@ fn own_cost(value: &Value) -> usize {
     }
 }
 
-/// A node with all of its children. Nesting is limited before.
+/// The cost of a node with all of its children. The depth is limited before.
 fn cost(value: &Value) -> usize {
     own_cost(value)
         + match value {
@@ -132,7 +133,7 @@ fn cost(value: &Value) -> usize {
         }
 }
 
-/// The name of a member: the responses of an operation have numbers there.
+/// The name of a member as text. For example, the responses of an operation have numbers as names.
 fn name_of(value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),

@@ -1,4 +1,4 @@
-//! A database that is given: a tool for each of its tables, and one for each of its foreign keys.
+//! Generates tools from a database: one for each table, and one for each foreign key.
 
 use std::collections::BTreeSet;
 
@@ -10,21 +10,21 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::text::toml;
 
-/// At most so many tools are switched on: a model chooses badly among more. The others are written, switched off.
+/// The most tools that are switched on. With more, a model chooses badly. The others are written, but switched off.
 const MAX_TOOLS: usize = 24;
-/// At most so many columns are named in the description of a tool.
+/// The most columns that a tool's description names.
 const MAX_NAMED: usize = 16;
-/// At most so many characters of a name are the name of a tool or a parameter.
+/// The most characters of a generated name of a tool or parameter.
 const MAX_NAME_CHARS: usize = 28;
-/// What names of columns hold whose values are secrets; the short ones are words by themselves.
+/// Parts of column names that suggest a secret. The short ones count only as whole words.
 const SECRETS: &str = "password passwd passphrase passcode secret token apikey privatekey credential cardnumber \
                        pwd ssn pin cvv cvc otp salt";
 
-/// The tables of a database, those first whose tools are switched on.
+/// The tables of a database. Those whose tools are switched on come first.
 #[derive(Debug, Default)]
 pub(super) struct Data {
     tables: Vec<TableInfo>,
-    /// What no tool reads: columns whose names look like secrets, and tables without any other column.
+    /// What no tool reads: columns whose names suggest a secret, and tables that have no other columns.
     left_out: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ struct TableTool<'a> {
     name: String,
     /// The columns that its parameters are compared with, and the names of the parameters.
     parameters: Vec<(&'a str, String)>,
-    /// Whether it is that of a foreign key, and where that points.
+    /// The target of the foreign key. `None`: it is the tool of the table itself.
     of: Option<&'a str>,
 }
 
@@ -62,7 +62,8 @@ impl Data {
         Self { tables, left_out }
     }
 
-    /// The table of the first work item: one with a row, and with the most links to others. Its key names a row by itself.
+    /// The table of the first work item. Its first row has a key, preferably one that is not a foreign key, and it has the
+    /// most links to other tables.
     pub(super) fn main(&self) -> Option<&TableInfo> {
         let links = |table: &TableInfo| {
             let others = self.tables.iter().flat_map(|other| &other.links);
@@ -76,7 +77,7 @@ impl Data {
         named.max_by_key(|table| (is_own_key(table), links(table)))
     }
 
-    /// A call of the tool that finds rows of a table, with this value. `None`: of any table.
+    /// A call of the tool that finds rows of a table with this value. `None`: of any table.
     pub(super) fn call(&self, table: Option<&TableInfo>, value: &str) -> Option<(String, Value)> {
         let is_it = |tool: &TableTool<'_>| table.is_none_or(|table| tool.table.name == table.name);
         let tool = self.tools().into_iter().find(|tool| tool.of.is_none() && is_it(tool))?;
@@ -102,7 +103,7 @@ impl Data {
         tools
     }
 
-    /// The entries of the domain file: the source, and its tools.
+    /// The entries of the domain file: the source and its tools.
     pub(super) fn entries(&self, place: &str) -> String {
         let mut text = format!("[sources.data]\nkind = \"sqlite\"\nfile = {place}\n");
         if !self.left_out.is_empty() {
@@ -174,7 +175,7 @@ impl TableTool<'_> {
     }
 }
 
-/// A value of the first row, as the type of its column has it.
+/// A value of the first row as JSON, with the type of its column.
 pub(super) fn typed(table: &TableInfo, column: &str, value: &str) -> Value {
     let is_integer = table.integers.iter().any(|it| it == column);
     value.parse::<i64>().ok().filter(|_| is_integer).map_or_else(|| json!(value), Value::from)
@@ -187,7 +188,7 @@ fn parameters<'a>(columns: impl IntoIterator<Item = &'a String>) -> Vec<(&'a str
     columns.into_iter().map(named).collect()
 }
 
-/// Whether the name of a column says that it holds a secret.
+/// Whether the name of a column suggests that it contains a secret.
 fn is_secret(column: &str) -> bool {
     let lower = column.to_lowercase();
     let words: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
@@ -195,7 +196,7 @@ fn is_secret(column: &str) -> bool {
     SECRETS.split(' ').any(|it| words.contains(&it) || it.len() > 4 && plain.contains(it))
 }
 
-/// A name as a tool or a parameter may have it.
+/// A name converted to a valid name of a tool or a parameter.
 pub(super) fn identifier(name: &str) -> String {
     let lower = plain(name);
     let words: Vec<&str> =
@@ -208,7 +209,7 @@ pub(super) fn identifier(name: &str) -> String {
     }
 }
 
-/// A name in small letters without accents; those that have no plain letter stay.
+/// A name in lower case without accents. Letters without a plain form stay.
 pub(super) fn plain(name: &str) -> String {
     let mut plain: String = name.nfc().collect::<String>().to_lowercase();
     let spelled = "ä:ae ö:oe ü:ue ß:ss æ:ae œ:oe ø:o ł:l đ:d ð:d þ:th ı:i";
@@ -218,7 +219,7 @@ pub(super) fn plain(name: &str) -> String {
     plain.nfd().filter(|it| !is_combining_mark(*it)).collect()
 }
 
-/// The name, with a number behind it where it is taken.
+/// The name, with a number appended if it is taken.
 fn unique(name: String, taken: &mut BTreeSet<String>) -> String {
     let numbered = (2..).map(|number| format!("{name}_{number}"));
     let free = std::iter::once(name.clone()).chain(numbered).find(|it| taken.insert(it.clone()));

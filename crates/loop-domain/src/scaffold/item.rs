@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 use super::data::{Data, identifier, typed};
 use super::{Scaffold, Template};
 
-/// At most so many characters of a value are in the item.
+/// The most characters of a value in the item.
 const MAX_VALUE_CHARS: usize = 400;
-/// At most so many values of a row are in the item.
+/// The most values of a row in the item.
 const MAX_VALUES: usize = 40;
 
 /// The first work item.
@@ -20,7 +20,7 @@ pub(super) struct FirstItem {
     /// Its file, below the domain's folder.
     pub(super) file: String,
     pub(super) text: String,
-    /// A call that finds something for it: the tool and its parameters. `None`: there is no tool.
+    /// A call that finds something for the item: the tool and its parameters. `None`: there is no tool.
     call: Option<(String, Value)>,
     /// The value that a run of the protocol `output` ends with.
     value: Value,
@@ -108,7 +108,7 @@ impl FirstItem {
         }
     }
 
-    /// The schema of the value: every member is a text or an integer, and none has to be there.
+    /// The schema of the value: every member is a text or an integer, and all are optional.
     pub(super) fn schema(&self) -> String {
         let members = self.value.as_object().into_iter().flatten();
         let property = |(name, value): (&String, &Value)| {
@@ -122,7 +122,7 @@ impl FirstItem {
         )
     }
 
-    /// The eval case that runs the item with replies that are written here, so that it passes whatever the model is.
+    /// The eval case of the item. Its replies are scripted, so that it passes with every model.
     pub(super) fn case(&self, scaffold: &Scaffold) -> String {
         let headings: &[&str] = match scaffold.template {
             _ if scaffold.reports() => &["Findings", "Summary"],

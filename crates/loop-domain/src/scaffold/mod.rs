@@ -1,4 +1,4 @@
-//! A new domain folder that loads and runs at once: `loopgate init`.
+//! Generates a new domain folder that loads and runs at once: what `loopgate init` writes.
 
 mod data;
 mod item;
@@ -17,7 +17,7 @@ use data::Data;
 use item::FirstItem;
 use text::Parts;
 
-/// What a new domain is for.
+/// The kind of domain to generate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Template {
     /// A document about a ticket, from a database and from documents.
@@ -30,16 +30,16 @@ pub enum Template {
     Turn,
     /// One checked action a step, by the preset `step`.
     Step,
-    /// A value that fits a schema, from a message.
+    /// A value that fits a schema, extracted from a message.
     Extract,
 }
 
 impl Template {
-    /// All, in the order in which they are offered.
+    /// All templates, in the order in which they are offered.
     pub const ALL: [Self; 6] =
         [Self::Support, Self::Documents, Self::Agent, Self::Turn, Self::Step, Self::Extract];
 
-    /// Its name.
+    /// The template's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Support => "support",
@@ -51,7 +51,7 @@ impl Template {
         }
     }
 
-    /// What it is for, in one line.
+    /// The purpose of the template, in one line.
     pub fn purpose(self) -> &'static str {
         match self {
             Self::Support => "a document about a ticket, from a database and from documents",
@@ -63,7 +63,7 @@ impl Template {
         }
     }
 
-    /// The word for a work item where none is given.
+    /// The default word for a work item.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Support => "ticket",
@@ -73,51 +73,51 @@ impl Template {
         }
     }
 
-    /// Whether its runs hold a conversation, which `loopgate chat` continues.
+    /// Whether its runs are conversations, which `loopgate chat` continues.
     pub fn is_conversation(self) -> bool {
         matches!(self, Self::Agent | Self::Turn | Self::Step)
     }
 
-    /// Whether a sample database is written where no data is given.
+    /// Whether a sample database is written if no data is given.
     pub fn has_database(self) -> bool {
         self == Self::Support || self.is_conversation()
     }
 
-    /// Whether sample documents are written where no data is given.
+    /// Whether sample documents are written if no data is given.
     pub fn has_documents(self) -> bool {
         matches!(self, Self::Support | Self::Documents)
     }
 }
 
-/// A domain that is to be made.
+/// The options for a new domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scaffold {
-    /// What it is for.
+    /// The kind of domain.
     pub template: Template,
-    /// Its name. `None`: the folder's.
+    /// Its name. `None`: the name of the folder.
     pub name: Option<String>,
     /// The word for a work item, for example `ticket`. `None`: the template's.
     pub kind: Option<String>,
     /// What the runs are for. The model reads it. `None`: a sentence of the template.
     pub goal: Option<String>,
-    /// A folder of documents that is there. `None`: samples are written, where the template has documents and no database
-    /// is given.
+    /// A folder with documents. It must exist. `None`: samples are written if the template has documents and no
+    /// database is given.
     pub documents: Option<PathBuf>,
-    /// A SQLite file that is there: each of its tables and foreign keys gets a tool, and its first row becomes the work
-    /// item. `None`: a sample is written, where the template has a database and no documents are given.
+    /// A SQLite file. It must exist. Each table and foreign key gets a tool, and the first row becomes the work item.
+    /// `None`: a sample is written if the template has a database and no documents are given.
     pub database: Option<PathBuf>,
 }
 
-/// A domain that was made.
+/// The files of a generated domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scaffolded {
-    /// The files that were written, in their order.
+    /// The files that were written, in the order of writing.
     pub files: Vec<PathBuf>,
     /// The sample work item among them.
     pub item: PathBuf,
 }
 
-/// What is there of the data that is given.
+/// The data that the caller gives, as it was found.
 #[derive(Debug, Default)]
 struct Given {
     /// The documents below the folder.
@@ -126,10 +126,10 @@ struct Given {
 }
 
 impl Scaffold {
-    /// Checks what is given, and writes nothing.
+    /// Checks the options, and writes nothing.
     ///
     /// # Errors
-    /// If `folder` holds something, a text is empty, or a given place cannot be read or holds nothing.
+    /// `folder` is not empty, a text is empty, or a path cannot be read or has no data.
     pub fn check(&self, folder: &Path) -> Result<(), DomainError> {
         self.given().and_then(|_| is_free(folder))
     }
@@ -159,10 +159,10 @@ impl Scaffold {
         Ok(given)
     }
 
-    /// Writes the domain into `folder`, which must not be there yet, or be empty. Nothing is ever overwritten.
+    /// Writes the domain into `folder`, which must not exist or be empty. No file is overwritten.
     ///
     /// # Errors
-    /// As [`check`](Self::check), or if a file cannot be written. Files that were written before that stay.
+    /// As [`check`](Self::check), or a file cannot be written. Files that were written before stay.
     pub fn write(&self, folder: &Path) -> Result<Scaffolded, DomainError> {
         let Given { documents, data } = self.given()?;
         is_free(folder)?;
@@ -215,7 +215,7 @@ impl Scaffold {
         self.kind.as_deref().unwrap_or(own)
     }
 
-    /// Whether its runs write a report on a row or a document, and not the answer to a person.
+    /// Whether its runs write a report about a row or a document, and not an answer to a person.
     fn reports(&self) -> bool {
         match self.template {
             Template::Support => self.has_own(),
@@ -224,13 +224,13 @@ impl Scaffold {
         }
     }
 
-    /// Whether data is given, so that no sample belongs into the domain.
+    /// Whether the caller gives data, so that no samples are written.
     fn has_own(&self) -> bool {
         self.documents.is_some() || self.database.is_some()
     }
 }
 
-/// Whether a folder is not there yet, or holds nothing: what holds something belongs to its owner.
+/// Fails if a folder exists and is not empty.
 fn is_free(folder: &Path) -> Result<(), DomainError> {
     match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
         Ok(true) => Ok(()),
@@ -243,8 +243,8 @@ fn is_free(folder: &Path) -> Result<(), DomainError> {
     }
 }
 
-/// A place as the domain file names it: relative to the folder, so that both can be moved together. Absolute where they have
-/// nothing in common but the root. A link keeps its name.
+/// A path for the domain file: relative to the folder, so that both can be moved together, or absolute if they share
+/// only the root. Symbolic links are not resolved.
 fn seen_from(folder: &Path, path: &Path) -> PathBuf {
     let whole = |path: &Path| fs::canonicalize(path).or_else(|_| std::path::absolute(path));
     let (Ok(from), Ok(to)) = (whole(folder), std::path::absolute(path)) else { return path.to_owned() };

@@ -1,4 +1,4 @@
-//! Every template makes a domain that loads, whatever it is given.
+//! Tests that every template generates a domain that loads, with every kind of data.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use super::*;

@@ -1,11 +1,11 @@
-//! The text of a new domain's file.
+//! The text of a generated `loopgate.toml`.
 
 use std::path::{Path, PathBuf};
 
 use super::data::{Data, plain};
 use super::{Scaffold, Template};
 
-/// What a domain file is made of.
+/// The parts of a domain file.
 pub(super) struct Parts<'a> {
     pub(super) scaffold: &'a Scaffold,
     pub(super) name: String,
@@ -17,7 +17,7 @@ pub(super) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// The samples in place of what was not given: names and texts.
+    /// The names and texts of the sample files, for data that was not given.
     pub(super) fn samples(&self) -> Vec<(&'static str, &'static str)> {
         let mut samples = Vec::new();
         if self.has_documents() && self.documents.is_none() {
@@ -87,7 +87,7 @@ impl Parts<'_> {
     }
 }
 
-/// A place as TOML writes it, with a word where it is not relative.
+/// A path as TOML, followed by a comment if it is absolute.
 fn place(path: &Path) -> String {
     let why = if path.is_absolute() {
         " # Absolute: the domain folder has only the root in common with it."

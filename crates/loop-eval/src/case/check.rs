@@ -1,4 +1,4 @@
-//! What can be wrong with a case before anything of it is made.
+//! Checks a case before it is run: its sources, models, names and expectations.
 
 use loop_core::types::StopClass;
 use loop_core::{StopReason, Verdict};
@@ -6,7 +6,7 @@ use loop_core::{StopReason, Verdict};
 use crate::case::{AnswerKind, CASE_VERSION, Case, CaseError, MockStatus};
 use crate::trace;
 
-/// The reasons that a name of a case means: one of ours, one of S4's (S4-21, S4-72), or one of the domain's own (S4-35).
+/// The stop reasons that a name in a case means: a built-in reason, an alias, or a reason that the domain declares.
 pub(crate) fn reasons(name: &str) -> Vec<StopReason> {
     match name {
         "max_steps" => vec![StopReason::MaxPasses],
@@ -22,14 +22,14 @@ pub(crate) fn reasons(name: &str) -> Vec<StopReason> {
     }
 }
 
-/// Says that a case names a reason to stop that its runs do not have.
+/// The error of a stop reason that the runs of a case cannot have.
 pub(crate) fn no_reason(name: &str, own: &[&str]) -> String {
     let known: Vec<&str> =
         StopReason::all().iter().map(StopReason::name).chain(own.iter().copied()).collect();
     format!("there is no reason `{name}`; there are {}", known.join(", "))
 }
 
-/// The reasons that a case expects, each with its place.
+/// The stop reasons that a case expects, each with its place.
 pub(crate) fn expected_reasons(case: &Case) -> impl Iterator<Item = (String, &str)> {
     let expected = &case.expected;
     let several = expected.stop_reason.0.len() > 1;
@@ -41,7 +41,7 @@ pub(crate) fn expected_reasons(case: &Case) -> impl Iterator<Item = (String, &st
     named.chain(also.map(|(at, name)| (format!("/expected/also/{at}"), name.as_str())))
 }
 
-/// The first expected reason that is neither a reason of every run nor one of these.
+/// The first expected reason that is neither built in nor one of `own`.
 pub(crate) fn unknown_reason(case: &Case, own: &[&str]) -> Option<(String, String)> {
     expected_reasons(case).find_map(|(pointer, name)| {
         let is_known = |reason: &StopReason| match reason {
@@ -52,7 +52,7 @@ pub(crate) fn unknown_reason(case: &Case, own: &[&str]) -> Option<(String, Strin
     })
 }
 
-/// The first thing that is wrong.
+/// Returns the first error.
 pub(crate) fn check(case: &Case, origin: &str) -> Result<(), CaseError> {
     let wrong = |pointer: &str, message: String| Err(CaseError::invalid(origin, pointer, message));
     if case.version != CASE_VERSION {
@@ -95,7 +95,7 @@ pub(crate) fn check(case: &Case, origin: &str) -> Result<(), CaseError> {
     expected(case, origin)
 }
 
-/// Where spec and work item come from.
+/// Checks where the spec and the work item are from.
 fn sources(case: &Case, origin: &str) -> Result<(), CaseError> {
     let wrong = |pointer: &str, message: &str| Err(CaseError::invalid(origin, pointer, message));
     let given = [
@@ -134,7 +134,7 @@ fn sources(case: &Case, origin: &str) -> Result<(), CaseError> {
     wrong("/goal", "the domain has its own goal, and the work item is given; take it out")
 }
 
-/// Which model replies.
+/// Checks which model replies.
 fn models(case: &Case, origin: &str) -> Result<(), CaseError> {
     let wrong = |pointer: &str, message: &str| Err(CaseError::invalid(origin, pointer, message));
     let given = [
@@ -172,14 +172,14 @@ fn models(case: &Case, origin: &str) -> Result<(), CaseError> {
             return wrong(&pointer, "there is no such tier; there are selector, escalated and fallback");
         }
         if !model.contains('/') {
-            return wrong(&pointer, &format!("`{model}` is no model; write it as PROVIDER/NAME"));
+            return wrong(&pointer, &format!("`{model}` is not a model; write it as PROVIDER/NAME"));
         }
     }
     match case.model.as_deref() {
         None | Some("domain" | "offline") => Ok(()),
         Some(model) if model.contains('/') => Ok(()),
         Some(model) => {
-            let message = format!("`{model}` is no model; write `domain`, `offline` or PROVIDER/NAME");
+            let message = format!("`{model}` is not a model; write `domain`, `offline` or PROVIDER/NAME");
             wrong("/model", &message)
         }
     }

@@ -1,4 +1,4 @@
-//! Why a case cannot be read or run: one line each, with the file and the place in it.
+//! Errors of reading or running a case: one line each, with the file and the place in it.
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ pub enum CaseError {
         /// What is wrong and how to fix it.
         message: String,
     },
-    /// There is no case at a path.
+    /// There is no case at the path.
     #[error("{}: there is no case in it; cases are .json files in folders called `evals`, and files that end with .case.json", .path.display())]
     None {
         /// The path.
@@ -52,7 +52,7 @@ fn lines(errors: &[CaseError]) -> String {
 }
 
 impl CaseError {
-    /// Nothing of no errors, the error of one, and otherwise all of them.
+    /// One error of all of these: `None` for none, the error itself for one, and [`Several`](Self::Several) otherwise.
     pub(crate) fn all(mut errors: Vec<Self>) -> Option<Self> {
         match errors.len() {
             0 | 1 => errors.pop(),

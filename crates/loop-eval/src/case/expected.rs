@@ -1,4 +1,4 @@
-//! What is expected of a run.
+//! The expectations of a case: stop reason, counts, tools, trace, document, output, evidence and actions.
 
 use std::borrow::Cow;
 use std::fmt;

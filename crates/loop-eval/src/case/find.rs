@@ -1,4 +1,4 @@
-//! Finding cases in folders.
+//! Finds the files of cases in folders.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,15 @@ use crate::case::CaseError;
 
 /// The folder whose JSON files are cases.
 const FOLDER: &str = "evals";
-/// How a case's file may be called anywhere.
+/// The ending of a case's file name in any other folder.
 const ENDING: &str = ".case.json";
 
-/// The files with cases that `path` names: itself where it is a file; of a folder, at any depth, the `.json` files in
-/// folders called `evals` and those that end with `.case.json`. In the order of their paths. Hidden folders are left out.
+/// The files of the cases at `path`: the file itself, or the files below a folder, at any depth, sorted by path. In a
+/// folder, these are the `.json` files in folders called `evals`, and all files that end with `.case.json`. Hidden
+/// files and folders are skipped.
 ///
 /// # Errors
-/// It is not there, cannot be read, or holds no case.
+/// The path does not exist or cannot be read, or there is no case in the folder.
 pub fn find(path: &Path) -> Result<Vec<PathBuf>, CaseError> {
     let unreadable = |path: &Path, error: std::io::Error| CaseError::Unreadable {
         path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! The form of a case.
+//! The JSON format of a case, and how it is parsed.
 
 use std::path::{Path, PathBuf};
 
@@ -191,7 +191,7 @@ pub struct StopAt {
 }
 
 impl Case {
-    /// The case that `text` holds; `origin` is its file, from whose folder the paths in it begin.
+    /// Parses a case from `text`. `origin` is its file. Paths in the case are relative to the folder of that file.
     ///
     /// ```
     /// let text = r#"{
@@ -209,7 +209,7 @@ impl Case {
     /// ```
     ///
     /// # Errors
-    /// It is not JSON of this form, of another version, or contradicts itself.
+    /// The text is not JSON of this form, has another version, or contradicts itself.
     pub fn parse(text: &str, origin: impl AsRef<Path>) -> Result<Self, CaseError> {
         let shown = origin.as_ref().display().to_string();
         let mut case: Self = serde_json::from_str(text).map_err(|error| not_a_case(&shown, text, &error))?;
@@ -218,10 +218,10 @@ impl Case {
         Ok(case)
     }
 
-    /// The case in a file.
+    /// Reads the case in a file.
     ///
     /// # Errors
-    /// The file cannot be read, or what [`parse`](Self::parse) says.
+    /// The file cannot be read, or as [`parse`](Self::parse).
     pub fn read(path: impl AsRef<Path>) -> Result<Self, CaseError> {
         let path = path.as_ref();
         let text = files::text(path, files::MAX_BYTES).map_err(|error| CaseError::Unreadable {
@@ -231,7 +231,7 @@ impl Case {
         Self::parse(&text, path)
     }
 
-    /// The folder from which the paths in it begin.
+    /// The folder that paths in the case are relative to.
     pub fn folder(&self) -> &Path {
         match self.origin.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -239,7 +239,7 @@ impl Case {
         }
     }
 
-    /// Where it came from, for messages.
+    /// The file of the case, for messages.
     pub fn shown(&self) -> String {
         if self.origin.as_os_str().is_empty() {
             self.case_id.clone()

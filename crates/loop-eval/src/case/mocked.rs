@@ -1,4 +1,4 @@
-//! What the calls of a mocked tool bring.
+//! The results of mocked tools in a case.
 
 use loop_core::types::Status;
 use schemars::JsonSchema;
@@ -66,7 +66,7 @@ pub struct MockedOutcome {
 }
 
 impl MockStatus {
-    /// The status that a recorded observation had, as far as a tool can cause it itself.
+    /// The mock status of a recorded observation. `None`: a tool cannot cause it.
     pub(crate) fn of(status: Status) -> Option<Self> {
         match status {
             Status::Ok => Some(Self::Ok),

@@ -1,9 +1,9 @@
-//! Cases: what is run, with which model and tools, and what is expected.
+//! Cases of an eval: a JSON file with what is run, the model, the tools, and what is expected.
 //!
-//! A case is a JSON file (`docs/how-to/evals.md`, `docs/schema/case.schema.json`). S4's fixture is one without a
-//! change: an id, a goal, tools with the results of their calls, and what is expected (S4-56). What else a whole
-//! trajectory needs can be added: a domain or the tree of a `loopgate.toml`, a work item, replies or a model, people,
-//! expectations of the document, the answer, the output, the evidence, the cost.
+//! The guide is `docs/how-to/evals.md`, and the schema is `docs/schema/case.schema.json`. The smallest case has an id,
+//! a goal, mocked tools and expectations. A case can also name a domain or contain the settings of one, and give a work
+//! item, replies or a model, the answers of people, and expectations of the document, the answer, the output, the
+//! evidence and the cost.
 
 mod check;
 mod error;

@@ -1,4 +1,4 @@
-//! A JSON object whose members stay in the order in which they are written.
+//! A JSON object that keeps the order of its members.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Members by name, in the order in which they are written. If a name is given twice, the last one counts.
+/// Members by name, in the order of the file. If a name occurs twice, the last one counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ordered<T>(Vec<(String, T)>);
 
@@ -24,7 +24,7 @@ impl<T> Ordered<T> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    /// Whether there is none.
+    /// Whether it has no members.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -34,7 +34,7 @@ impl<T> Ordered<T> {
         self.0.retain(|(name, _)| fits(name));
     }
 
-    /// Puts a member in place of the one of its name, or behind all others.
+    /// Replaces the member of this name, or adds one at the end.
     pub fn insert(&mut self, name: String, value: T) {
         match self.0.iter_mut().find(|(known, _)| *known == name) {
             Some((_, known)) => *known = value,

@@ -1,4 +1,4 @@
-//! From a recorded run to a case that runs it again (S4-69).
+//! Converts a recorded run to a case that runs it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -38,11 +38,11 @@ pub enum CaseRecordError {
     Unwritable(#[from] serde_json::Error),
 }
 
-/// The case that runs a recorded run again: its work item, what models replied, what tools returned, what people answered,
-/// and the reason with which it stopped. What was masked in the journal stays masked.
+/// Converts a recorded run to a case with its work item, the replies of its models, the results of its tools, the
+/// answers of people, and the reason for which it stopped. Text that is masked in the journal stays masked.
 ///
 /// # Errors
-/// The run is not over, its journal is broken, or it did what a case has no place for.
+/// The run has not ended, its journal is inconsistent, or a case cannot express a part of it.
 pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, CaseRecordError> {
     let run = verify(recorded)?;
     let outcome = run.outcome().ok_or(CaseRecordError::NotOver)?;
@@ -115,7 +115,7 @@ pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, CaseRecordEr
     })
 }
 
-/// What the world said to a run.
+/// The recorded replies, results and answers of a run.
 #[derive(Default)]
 struct World {
     replies: Vec<ScriptedReply>,
@@ -123,7 +123,7 @@ struct World {
     people: Vec<PersonLine>,
     stop: Option<StopAt>,
     was_resumed: bool,
-    /// It was asked to stop while something else than its model was at work.
+    /// Whether a stop was requested while something other than the main model was working.
     was_stopped_at_work: bool,
 }
 
@@ -256,7 +256,7 @@ impl World {
     }
 }
 
-/// The numbers of the entries that hold results of eager reads which no action took.
+/// The entries with results of eager reads that no action used.
 fn dropped(entries: &[Entry]) -> BTreeSet<u64> {
     let mut open: BTreeMap<(CommandKey, u32), u64> = BTreeMap::new();
     let mut dropped = BTreeSet::new();

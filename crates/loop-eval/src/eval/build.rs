@@ -1,4 +1,4 @@
-//! From a case to a loop that is ready to run, and its work item.
+//! Makes a runner and a work item from a case.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,22 +33,24 @@ pub(crate) struct Prepared {
     pub(crate) item: WorkItem,
     pub(crate) journal: Arc<MemoryJournal>,
     pub(crate) beyond: Beyond,
-    /// What the run is made of besides case and domain, as digests and JSON.
+    /// Digests and JSON of everything else that determines the run, besides case and domain.
     pub(crate) made: Value,
     /// The folders that the domain's tools search.
     pub(crate) searched: Vec<PathBuf>,
-    /// Against what a recorded run is run. `None`: the case is none.
+    /// The spec and tools of a recorded run: those of today or the recorded ones. `None`: the case is not a recorded
+    /// run.
     pub(crate) against: Option<Against>,
-    /// What an inline spec was read from; it goes with the run.
+    /// The folder of an inline spec. It is deleted after the run.
     _folder: Option<TempDir>,
 }
 
-/// Domains that several cases share, so that each is read once.
+/// Domains that several cases share. Each is loaded once.
 #[derive(Debug, Default)]
 pub(crate) struct Domains(Mutex<BTreeMap<String, Arc<Domain>>>);
 
 impl Domains {
-    /// The domain of a folder. One whose own model is used is read for its case alone: a model may remember what it said.
+    /// The domain in a folder. If the domain's own model is used, it is loaded for this case alone, since a model may
+    /// have state.
     fn load(&self, case: &Case, folder: &Path, options: &LoadOptions) -> Result<Arc<Domain>, DomainError> {
         if case.model.as_deref().is_some_and(|model| model != "offline")
             || !options.models.is_empty()
@@ -70,7 +72,7 @@ impl Domains {
     }
 }
 
-/// What a domain, an inline spec or a recording comes to.
+/// The parts of a runner, from a domain, an inline spec or a recording.
 struct Parts {
     spec: RunSpec,
     registry: Registry,
@@ -124,8 +126,8 @@ impl Prepared {
     }
 }
 
-/// What a case gives to a domain that is run with its own settings: the work item, the models, and the domain's tools with
-/// the case's mocks in their places.
+/// Makes what a case needs to run in a domain under the domain's own settings: the work item, the models, and the tools
+/// with the case's mocks.
 pub(crate) fn own_work(
     case: &Case,
     domain: &Domain,
@@ -136,7 +138,7 @@ pub(crate) fn own_work(
     Ok((item(case, domain)?, models(case, domain)?, registry))
 }
 
-/// The parts of a domain, or of a spec that is in the case.
+/// Loads a domain, or the spec in the case.
 fn loaded(case: &Case, domains: &Domains, given: &RunOptions) -> Result<Parts, CaseError> {
     let profile = given.profile.clone().or_else(|| case.profile.clone());
     let mut options = LoadOptions { profile, ..LoadOptions::default() };
@@ -195,7 +197,7 @@ fn loaded(case: &Case, domains: &Domains, given: &RunOptions) -> Result<Parts, C
     })
 }
 
-/// The error of a domain at the place of the case that names it.
+/// The error of a domain, at the place in the case that names it.
 fn misread(case: &Case, pointer: &str, error: &DomainError) -> CaseError {
     match error {
         // This program wrote the file itself, so its lines mean nothing to the author of the case.
@@ -208,7 +210,7 @@ fn misread(case: &Case, pointer: &str, error: &DomainError) -> CaseError {
     }
 }
 
-/// A folder with the `loopgate.toml` that the case's spec is.
+/// A temporary folder with the case's spec as `loopgate.toml`.
 fn written(case: &Case) -> Result<TempDir, CaseError> {
     let mut tree = case.spec.clone().unwrap_or_else(|| {
         // S4's own form says nothing of how its loop works: it is the one of the preset.
@@ -255,7 +257,7 @@ fn has_alias(tool: &Value, name: &str) -> bool {
     aliases.is_some_and(|aliases| aliases.iter().any(|alias| alias == name))
 }
 
-/// TOML has no word for nothing: a member without a value is left out.
+/// Removes members that are null, since TOML has no null.
 fn without_nulls(members: &mut Map<String, Value>) {
     members.retain(|_, value| !value.is_null());
     for value in members.values_mut() {
@@ -265,12 +267,12 @@ fn without_nulls(members: &mut Map<String, Value>) {
     }
 }
 
-/// A value as a setting takes it.
+/// A value as the text of a setting.
 fn toml_of(value: &Value) -> Result<String, toml::ser::Error> {
     toml::Value::try_from(value).map(|value| value.to_string())
 }
 
-/// A tool's name as providers take it: S4's names have dots.
+/// A tool's name in a form that providers accept: names in a case may have dots.
 pub(crate) fn tool_name(name: &str) -> String {
     name.replace('.', "_")
 }
@@ -324,7 +326,7 @@ fn models(case: &Case, domain: &Domain) -> Result<Models, CaseError> {
     Ok(with_tiers(case, domain, replies))
 }
 
-/// One model for every tier that has none of its own in the case.
+/// The models of a run. `base` is used for each tier without a model in the case.
 fn with_tiers(case: &Case, domain: &Domain, base: Arc<dyn ChatModel>) -> Models {
     let models = &domain.models;
     Models {
@@ -354,8 +356,8 @@ fn replied(replies: &[ScriptedReply], exhausted: Option<&ScriptedReply>) -> Arc<
     }
 }
 
-/// The replies of a model that the case does not describe: it calls each mocked tool as often as it has outcomes, and
-/// then answers.
+/// The replies of a model if the case has none: it calls each mocked tool as often as it has outcomes, and then
+/// answers.
 fn by_outcomes(case: &Case) -> Vec<ScriptedReply> {
     let calls = case.mocked_tools.iter().flat_map(|(tool, outcomes)| {
         outcomes.iter().map(move |outcome: &MockedOutcome| {
@@ -367,7 +369,7 @@ fn by_outcomes(case: &Case) -> Vec<ScriptedReply> {
     calls.chain([ScriptedReply::text("That is all there is to look up.")]).collect()
 }
 
-/// A scripted model that continues saying one thing once its replies are used up (S4-86).
+/// A scripted model that repeats one reply once its replies are used up.
 #[derive(Debug)]
 struct Exhausted {
     scripted: Scripted,
@@ -384,7 +386,7 @@ impl ChatModel for Exhausted {
     }
 }
 
-/// The domain of a recorded run as it is now, if the case lies in its folder and is not frozen.
+/// The domain of a recorded run as it is today, if the case lies in its folder and is not frozen.
 fn live_domain(case: &Case, recording: &CaseRecording) -> Result<Option<Domain>, CaseError> {
     let folder = case.folder().canonicalize().unwrap_or_else(|_| case.folder().to_owned());
     let folder = folder.ancestors().find(|folder| folder.join("loopgate.toml").is_file());
@@ -401,7 +403,7 @@ fn live_domain(case: &Case, recording: &CaseRecording) -> Result<Option<Domain>,
     Ok(Some(domain).filter(|domain| domain.spec.domain == recording.spec.domain))
 }
 
-/// The parts of a run that was recorded.
+/// The parts of a recorded run, from the recording.
 fn recorded(case: &Case, recording: &CaseRecording) -> Result<Parts, CaseError> {
     let mut builder = Registry::builder();
     let domain = live_domain(case, recording)?;
@@ -465,7 +467,7 @@ fn recorded(case: &Case, recording: &CaseRecording) -> Result<Parts, CaseError> 
     })
 }
 
-/// What a tool declared, as a journal's manifest holds it.
+/// The declaration of a tool, from a journal's manifest.
 fn declaration_of(declared: &Value) -> Result<ToolDeclaration, String> {
     let text = |key: &str| declared.get(key).and_then(Value::as_str).unwrap_or_default();
     let read = |key: &str| declared.get(key).cloned().unwrap_or_default();
@@ -488,7 +490,7 @@ fn declaration_of(declared: &Value) -> Result<ToolDeclaration, String> {
     Ok(made)
 }
 
-/// The registry with mocks in the places of what the case names, and of everything that would change something.
+/// The registry with mocks: for each tool that the case names, and for each tool that would change something.
 fn mocked(case: &Case, registry: &Registry, beyond: &Beyond) -> Result<Registry, CaseError> {
     let mut builder = Registry::builder();
     for declared in registry.declarations() {
@@ -511,7 +513,7 @@ fn mocked(case: &Case, registry: &Registry, beyond: &Beyond) -> Result<Registry,
     builder.build().map_err(|error| case.error("/mocked_tools", error))
 }
 
-/// Refuses names of tools that there are not: what they are to show would never be looked at.
+/// Fails for names of tools that do not exist, since expectations of them could never fail.
 fn named_tools(case: &Case, registry: &Registry) -> Result<(), CaseError> {
     let expected = &case.expected;
     let at = |list: &str, at: usize| format!("/{list}/{at}");
@@ -562,7 +564,7 @@ fn named_tools(case: &Case, registry: &Registry) -> Result<(), CaseError> {
     Ok(())
 }
 
-/// Refuses sections that are expected to be missing and that there cannot be.
+/// Fails for expected missing sections that do not exist.
 fn named_sections(case: &Case, spec: &RunSpec) -> Result<(), CaseError> {
     let known: Vec<&str> = spec.sections().iter().map(|section| &*section.id).chain(["preamble"]).collect();
     let absent = case.expected.document.iter().filter(|(_, check)| check.present == Some(false));

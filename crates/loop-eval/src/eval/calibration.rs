@@ -20,7 +20,7 @@ use crate::interval::Interval;
 /// The levels, the highest first.
 const LEVELS: [Confidence; 3] = [Confidence::High, Confidence::Medium, Confidence::Low];
 
-/// The file that a calibration is written to. It replaces an earlier one whole or not at all.
+/// The file that a calibration is written to. An earlier file is replaced in one atomic step.
 #[derive(Debug)]
 pub struct CalibrationTarget {
     path: PathBuf,
@@ -28,10 +28,10 @@ pub struct CalibrationTarget {
 }
 
 impl CalibrationTarget {
-    /// The file at `path`. What is there stays until it is replaced.
+    /// Opens the file at `path` for writing. Its content stays until [`write`](Self::write).
     ///
     /// # Errors
-    /// It is a folder, or no file can be made next to it.
+    /// The path is a folder, or no file can be created next to it.
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         if path.is_dir() {
@@ -47,15 +47,15 @@ impl CalibrationTarget {
         Ok(Self { path, file })
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes it.
+    /// Writes the calibration.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn write(mut self, file: &CalibrationFile) -> io::Result<()> {
         self.file.write_all(file.to_text().as_bytes())?;
         self.file.persist(&self.path).map_err(|error| error.error)?;
@@ -127,14 +127,16 @@ pub struct ReliabilityOfLevel {
 }
 
 impl StatedByModel {
-    /// What the model of a run stated last. `None`: the replies were those of the case, or no level was stated.
+    /// The confidence that the model of a run stated last. `None`: the replies are those of the case, or no level was
+    /// stated.
     pub(crate) fn of(case: &Case, spec: &RunSpec, outcome: &Outcome) -> Option<Self> {
         let is_model =
             case.recorded.is_none() && case.model.as_deref().is_some_and(|model| model != "offline");
         is_model.then(|| Self::of_run(spec, outcome)).flatten()
     }
 
-    /// What the model of a recorded run stated last. `None`: it was the offline stub or failed, or no level was stated.
+    /// The confidence that the model of a recorded run stated last. `None`: it was the offline stub, it failed, or no
+    /// level was stated.
     fn of_run(spec: &RunSpec, outcome: &Outcome) -> Option<Self> {
         let failed = matches!(outcome.stop.reason(), StopReason::ModelFailure | StopReason::StorageFailed);
         let last = outcome.passes.last().filter(|_| !failed)?;
@@ -152,8 +154,8 @@ impl StatedByModel {
 }
 
 impl CaseResult {
-    /// A recorded run that a person labelled, as a result for [`Reliability::of`]: it passed if the label is good. `None`: it
-    /// has not ended.
+    /// A labelled run as a result for [`Reliability::of`]: it passed if the label is good. `None`: the run has not
+    /// ended.
     pub fn of_label(run: &Run, label: Label) -> Option<Self> {
         let outcome = run.outcome()?;
         Some(Self {
@@ -167,7 +169,7 @@ impl CaseResult {
 }
 
 impl Reliability {
-    /// The reliability of what the models of these runs stated.
+    /// The reliability of the stated confidence in these runs.
     pub fn of(results: &[CaseResult]) -> Self {
         let mut rows: BTreeMap<(&str, &str), CalibrationRow> = BTreeMap::new();
         let mut not_counted = 0;
@@ -189,13 +191,13 @@ impl Reliability {
         Self { models: rows.into_values().map(|row| ReliabilityOfModel::of(&row)).collect(), not_counted }
     }
 
-    /// The file that `gate.calibration` takes. `None`: no run was counted.
+    /// The calibration file for `gate.calibration`. `None`: no run was counted.
     pub fn file(&self) -> Option<CalibrationFile> {
         let rows: Vec<CalibrationRow> = self.models.iter().map(ReliabilityOfModel::row).collect();
         (!rows.is_empty()).then(|| CalibrationFile::new(rows))
     }
 
-    /// What is too thin to change a level, a line each.
+    /// Warnings about levels with too few runs to change them, a line each.
     pub fn warnings(&self) -> Vec<String> {
         let thin = |one: &ReliabilityOfModel| {
             let levels = one.levels.iter().filter(|level| level.measured.is_none());

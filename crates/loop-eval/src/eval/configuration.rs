@@ -1,4 +1,4 @@
-//! Which models the cases are run with: one configuration for each combination of the alternatives.
+//! Configurations: which models the cases are run with, one for each combination of the alternatives.
 
 use std::path::{Path, PathBuf};
 
@@ -128,8 +128,8 @@ impl Configuration {
         Self { name: names.join(" "), models }
     }
 
-    /// The same, with the files of local providers by their paths from `cwd`: cases are in folders of their own. Its name
-    /// stays.
+    /// The same configuration, with files of local providers resolved from `cwd`, since cases are in folders of their
+    /// own. Its name does not change.
     #[must_use]
     pub fn located(mut self, cwd: &Path) -> Self {
         for (_, model) in &mut self.models {
@@ -138,7 +138,7 @@ impl Configuration {
         self
     }
 
-    /// The case with these models in place of its own, and of what it says of its own. How they reply stays.
+    /// The case with these models in place of its own. Settings of how the models reply stay.
     pub(crate) fn applied(&self, case: &Case) -> Case {
         let mut case = case.clone();
         for (tier, model) in &self.models {
@@ -154,7 +154,7 @@ impl Configuration {
     }
 }
 
-/// What the command line adds to what cases say: the same for all runs.
+/// Options of the command line that apply to all runs of an eval.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// Base URLs of the servers of tiers' models, which replace the domain's. They may hold credentials.
@@ -169,7 +169,7 @@ pub struct RunOptions {
     pub uncalibrated: bool,
 }
 
-/// A model with the file of a local provider by its path from `cwd`.
+/// A model whose file, if its provider is local, is resolved from `cwd`.
 fn with_absolute_file(model: &str, cwd: &Path) -> String {
     match model.split_once('/') {
         Some((provider @ ("scripted" | "recorded"), file)) => {

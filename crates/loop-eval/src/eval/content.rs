@@ -1,4 +1,4 @@
-//! What a run is made of, as a digest: two runs with the same one are the same question to the same model.
+//! The digest of everything that determines a run, under which its result is stored.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 
 use crate::case::Case;
 
-/// The version of what a digest covers. It changes with the meaning of a stored result.
+/// The version of the digest. It changes with the meaning of stored results.
 const FORMAT: u32 = 1;
-/// How many bytes a domain's folder holds at most whose runs are stored.
+/// The most bytes of a domain's folder. Runs of a larger one are not stored.
 const MAX_BYTES: u64 = 256 << 20;
-/// How many files a domain's folder holds at most whose runs are stored.
+/// The most files of a domain's folder. Runs of one with more are not stored.
 const MAX_FILES: usize = 20_000;
 /// Folders of a domain that its runs do not read.
 const NOT_OF_RUNS: [&str; 4] = ["evals", "node_modules", "target", "__pycache__"];
 
-/// The file in a domain's folder that holds its calibration.
+/// The default file of a domain's calibration.
 const CALIBRATION: &str = "calibration.json";
 
-/// The digests of domains' folders, each made once.
+/// The digests of domain folders. Each is computed once.
 #[derive(Debug, Default)]
 pub(crate) struct Folders(Mutex<BTreeMap<PathBuf, Option<Digest>>>);
 
@@ -89,8 +89,8 @@ fn listed(root: &Path, folder: &Path, files: &mut Vec<(String, PathBuf)>, bytes:
     Some(())
 }
 
-/// What is asked of a model in a case: everything but the model, what the case says about itself and what it expects of
-/// the model's replies. A baseline compares only cases that are the same.
+/// The digest of a case without its model, its description, and its expectations of replies. A baseline compares only
+/// cases with the same digest.
 pub(crate) fn case_digest(case: &Case) -> Digest {
     let mut case = described(case);
     for key in ["replies", "script", "exhausted", "model", "models"] {
@@ -115,7 +115,7 @@ fn described(case: &Case) -> Value {
     whole
 }
 
-/// What one run is made of.
+/// Everything that determines one run.
 pub(crate) struct RunContent<'a> {
     pub(crate) case: &'a Case,
     /// Spec, tools, prompts and work item as they were made, each as JSON or as a digest.
@@ -129,8 +129,7 @@ pub(crate) struct RunContent<'a> {
 }
 
 impl RunContent<'_> {
-    /// The digest under which its result is stored. `None`: what it is made of cannot be read completely, so that it is
-    /// not stored.
+    /// The digest under which the result is stored. `None`: some content cannot be read, so the result is not stored.
     pub(crate) fn key(&self, folders: &Arc<Folders>) -> Option<Digest> {
         let case = self.case;
         let domain = match &case.domain {

@@ -1,4 +1,4 @@
-//! Driving a case's run: its people answer, it is stopped or taken up again where the case says so.
+//! Drives the run of a case: gives the answers of people, stops it, and resumes it where the case says so.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use loop_runtime::{
 use crate::case::{AnswerKind, Case, PersonLine};
 use crate::eval::build::Prepared;
 
-/// What became of a run.
+/// The outcome of a driven run.
 pub(crate) struct Driven {
     pub(crate) recorded: Recorded,
     pub(crate) outcome: Outcome,
-    /// Questions that no line of the case answers, and what the case was to do to the run and never could.
+    /// Requests that no answer of the case matches, and steps of the case that never happened.
     pub(crate) undone: Vec<String>,
 }
 
@@ -60,18 +60,18 @@ pub(crate) async fn drive(case: &Case, prepared: Prepared) -> Result<Driven, Dri
     Ok(Driven { recorded, outcome, undone: follower.undone() })
 }
 
-/// Receives what happens in a run, keeps a copy of its state, and says what the case has to say to it.
+/// Follows the events of a run, and gives the answers of the case.
 struct Follower<'a> {
     case: &'a Case,
     spec: Arc<RunSpec>,
     state: Option<Run>,
-    /// Lines of people that were said.
+    /// Which answers of people were used.
     stated: Vec<bool>,
     /// Questions that were answered.
     requested: Vec<CommandKey>,
     unanswered: Vec<String>,
     is_stopped: bool,
-    /// Whether the driver is lost here; once in a run.
+    /// Whether the driver stops here, so that the run is resumed. At most once in a run.
     lost: Lost,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Follower<'a> {
         self.lost == Lost::Now
     }
 
-    /// What was asked and not answered, and what should have happened and did not.
+    /// The unanswered requests, and the steps that did not happen.
     fn undone(mut self) -> Vec<String> {
         if let Some(stop) = self.case.stop.filter(|_| !self.is_stopped) {
             self.unanswered.push(format!("it was never stopped: pass {} was not begun", stop.during_pass));
@@ -159,7 +159,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Answers what the run asks.
+    /// Answers what the run asks people.
     fn answer(&mut self, remote: &Remote) {
         let Some(run) = &self.state else { return };
         let tool_of = |key: &CommandKey| {

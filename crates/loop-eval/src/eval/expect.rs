@@ -1,4 +1,4 @@
-//! What happened, compared with what was expected.
+//! Compares a run with the expectations of its case.
 
 use loop_core::gate::JudgedAction;
 use loop_core::types::PicoUsd;
@@ -10,7 +10,7 @@ use crate::case::{ActionCheck, Counts, EvidenceCheck, Expected, OutputCheck, Tex
 use crate::eval::build::tool_name;
 use crate::trace;
 
-/// A line for everything that is not as expected.
+/// A line for each expectation that is not met.
 pub(crate) fn failures(expected: &Expected, outcome: &Outcome, lines: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     stop(expected, outcome, &mut found);
@@ -78,7 +78,7 @@ fn stop(expected: &Expected, outcome: &Outcome, found: &mut Vec<String>) {
     }
 }
 
-/// Whether the reason is one that is expected, or none is.
+/// Whether the reason is an expected one. True if none is expected.
 pub(crate) fn is_expected(expected: &Expected, reason: StopReason) -> bool {
     let wanted = &expected.stop_reason;
     wanted.is_empty() || wanted.0.iter().any(|name| reasons(name).contains(&reason))
@@ -122,7 +122,7 @@ fn bill(expected: &Expected, outcome: &Outcome, found: &mut Vec<String>) {
     exactly("attempts", outcome.attempts, attempts);
 }
 
-/// Whether an action ran: its tool was started.
+/// Whether an action ran, that is whether its tool was started.
 fn ran(action: &JudgedAction, name: &str) -> bool {
     action.verdict == loop_core::Verdict::Run && action.evidence.is_some() && is_tool(action, name)
 }
@@ -212,7 +212,7 @@ fn output(expected: &Expected, outcome: &Outcome, found: &mut Vec<String>) {
     }
 }
 
-/// Whether two values say the same: 1 is 1.0.
+/// Whether two values are equal. Numbers are compared by value, so 1 is 1.0.
 fn is_same(one: &Value, two: &Value) -> bool {
     loop_core::types::canonical(one) == loop_core::types::canonical(two)
 }

@@ -1,4 +1,4 @@
-//! Metrics over many cases (S4-59).
+//! Metrics over many cases.
 
 use loop_core::StopReason;
 use loop_core::types::StopClass;
@@ -59,14 +59,15 @@ impl Share {
         share
     }
 
-    /// The part as a fraction of the whole, from 0 to 1; `None` of nothing.
+    /// The part as a fraction of the whole, from 0 to 1. `None`: the whole is 0.
     pub fn fraction(&self) -> Option<f64> {
         (self.of > 0).then(|| f64::from(self.part) / f64::from(self.of))
     }
 }
 
 impl Metrics {
-    /// The metrics of these results. A case that could not be run counts as a case that did not pass, and as nothing else.
+    /// The metrics of these results. A case that could not be run counts as one that did not pass. It is in no other
+    /// count.
     pub fn of(results: &[CaseResult]) -> Self {
         let ran: Vec<&CaseResult> = results.iter().filter(|result| result.error.is_none()).collect();
         let reported = || ran.iter().filter(|result| !result.expected.is_empty());

@@ -1,4 +1,4 @@
-//! Tools whose results a case gives, and tools that say they were run and were not.
+//! Mocked tools: with results from a case, or dry runs of effects.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 
 use crate::case::{MockStatus, MockedOutcome};
 
-/// Milliseconds until a mocked tool that takes too long is cut off.
+/// The time limit, in milliseconds, of a mocked tool that times out.
 const LATE_MS: u64 = 40;
-/// Milliseconds after which a tool that is not ready is asked again, unless the case says otherwise.
+/// The default milliseconds after which a pending tool is asked again.
 const POLL_MS: u64 = 1;
 
-/// What mocked tools were asked beyond what the case gives.
+/// Calls of mocked tools that no outcome of the case matches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beyond(Arc<Mutex<Vec<String>>>);
 
@@ -24,13 +24,13 @@ impl Beyond {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A line for each call that no outcome was for.
+    /// A line for each call without an outcome.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.lock().clone()
     }
 }
 
-/// A tool whose calls bring what a case says, in order.
+/// A tool that returns the outcomes of a case in order.
 pub(crate) struct MockedTool {
     declaration: ToolDeclaration,
     outcomes: Mutex<Vec<MockedOutcome>>,
@@ -39,8 +39,8 @@ pub(crate) struct MockedTool {
 }
 
 impl MockedTool {
-    /// The tool that `declaration` describes. Where one of its outcomes is a timeout, its own time is cut short, so
-    /// that the eval does not wait for it.
+    /// A mock of the declared tool. If an outcome is a timeout, the tool's time limit is shortened, so that the eval
+    /// does not wait for it.
     pub(crate) fn new(mut declaration: ToolDeclaration, outcomes: &[MockedOutcome], beyond: Beyond) -> Self {
         if outcomes.iter().any(|outcome| outcome.status == MockStatus::Timeout) {
             let longest = outcomes.iter().map(|outcome| outcome.delay_ms).max().unwrap_or_default();
@@ -134,7 +134,7 @@ fn success(name: &str, title: &str, scope: &Scope, outcome: MockedOutcome) -> To
     result
 }
 
-/// A tool with effects that a case does not mock: it says that it was run, and changes nothing.
+/// A tool with effects that a case does not mock. It reports success and changes nothing.
 pub(crate) struct DryTool(pub(crate) ToolDeclaration);
 
 #[async_trait]

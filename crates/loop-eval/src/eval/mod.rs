@@ -1,10 +1,10 @@
-//! Running cases, and holding what happened against what was expected.
+//! Runs cases and compares each run with its expectations.
 //!
-//! [`run_case`] runs one: its domain or spec is made, mocked tools take the places of real ones, its model replies, its
-//! people answer. Nothing in the world is changed: a tool that would change something is mocked, or says that it was done
-//! without doing it. Afterwards the run's journal is replayed, and every decision has to come out as it was recorded.
-//! A [`Suite`] runs many in parallel.
-//! [`Suite::trials`] runs them with several models, several times, and [`compare`] compares that with an earlier report.
+//! [`run_case`] runs one case. It makes the domain or spec of the case, puts mocked tools in place of real ones, and
+//! gives the replies of the model and the answers of people. Nothing is changed in the world: a tool with effects is
+//! mocked, or only reports success. Then the run's journal is replayed, and every decision must be the recorded one. A
+//! [`Suite`] runs many cases in parallel. [`Suite::trials`] runs them with several models, several times, and
+//! [`compare`] compares the results with an earlier report.
 
 mod baseline;
 mod build;

@@ -1,4 +1,4 @@
-//! What a case came to.
+//! The result of one run of a case.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ pub struct CaseResult {
     #[serde(default, skip_serializing_if = "is_false")]
     pub stored: bool,
     /// Against what a recorded run was run: `domain`, the domain in which the case lies, or `frozen`, the recorded spec and
-    /// tools. Absent: the case is no recorded run.
+    /// tools. Absent: the case is not a recorded run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
     /// The domain's name. Absent: the case could not be run.
@@ -144,7 +144,7 @@ impl CaseResult {
         }
     }
 
-    /// The case's name with the configuration and the repeat, where there are several.
+    /// The case's name, with the configuration and the repeat if there are several.
     pub fn name(&self) -> String {
         let mut name = self.shown_id();
         if !self.configuration.is_empty() {
@@ -156,7 +156,7 @@ impl CaseResult {
         name
     }
 
-    /// The case's id, and against what it was run where it is a recorded run.
+    /// The case's id. For a recorded run, also whether it ran against the domain or the recording.
     pub fn shown_id(&self) -> String {
         let against = self.against.map_or_else(String::new, |against| format!(" ({})", against.name()));
         format!("{}{against}", self.case_id)
@@ -169,7 +169,7 @@ impl CaseResult {
 }
 
 impl ActionCounts {
-    /// The first verdict on each action: what a person said to it later is another matter.
+    /// Counts the first verdict on each action. Later answers of people do not change it.
     pub(crate) fn of(entries: &[Entry]) -> Self {
         let (mut counts, mut seen) = (Self::default(), std::collections::BTreeSet::new());
         for note in entries.iter().flat_map(|entry| &entry.notes) {

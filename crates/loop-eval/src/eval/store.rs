@@ -1,4 +1,4 @@
-//! Results of runs that were paid for, by the digest of what they were made of.
+//! Stored results of runs, by the digest of everything that determines them, so that a paid run is not repeated.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::eval::result::CaseResult;
 
-/// The version of a stored result. Another one is not read, and the run is made anew.
+/// The version of a stored result. A result of another version is ignored, and the run is repeated.
 const STORE_VERSION: u32 = 2;
 
-/// A folder with one file for each result. If a file cannot be read, the run is made anew.
+/// A folder with one file for each result. If a file cannot be read, the run is repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultStore {
     folder: PathBuf,
@@ -28,10 +28,10 @@ struct Stored {
 }
 
 impl ResultStore {
-    /// The store in a folder, which is made if it is not there. Only its owner can read what it holds.
+    /// Opens the store in a folder, which is created if it does not exist. Only its owner can read the files.
     ///
     /// # Errors
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     pub fn open(folder: impl Into<PathBuf>) -> io::Result<Self> {
         let folder = folder.into();
         let mut builder = fs::DirBuilder::new();
@@ -42,13 +42,13 @@ impl ResultStore {
         Ok(Self { folder, is_read: true })
     }
 
-    /// The same store, in which nothing is looked up: every run is made, and its result replaces the stored one.
+    /// The same store without lookups: every run is made, and its result replaces the stored one.
     #[must_use]
     pub fn only_written(self) -> Self {
         Self { is_read: false, ..self }
     }
 
-    /// The result under a key. `None`: there is none, or it cannot be read.
+    /// The result of a key. `None`: there is none, or it cannot be read.
     pub(crate) fn get(&self, key: Digest) -> Option<CaseResult> {
         if !self.is_read {
             return None;
@@ -59,7 +59,7 @@ impl ResultStore {
         (stored.version == STORE_VERSION && stored.key == key.to_string()).then_some(stored.result)
     }
 
-    /// Stores a result, whole or not at all.
+    /// Stores a result in one atomic step.
     pub(crate) fn put(&self, key: Digest, result: &CaseResult) -> io::Result<()> {
         let stored = Stored { version: STORE_VERSION, key: key.to_string(), result: result.clone() };
         let path = self.path(key);
@@ -72,7 +72,7 @@ impl ResultStore {
         Ok(())
     }
 
-    /// Where the result of a key is: few files in each folder.
+    /// The path of the result of a key. Keys are spread over folders.
     fn path(&self, key: Digest) -> PathBuf {
         let name = key.to_string();
         let first = name.get(..2).unwrap_or_default();

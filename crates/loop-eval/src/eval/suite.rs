@@ -1,4 +1,4 @@
-//! Many cases, in parallel.
+//! Suites: many cases that run in parallel.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,11 +26,11 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// The cases that files and folders hold ([`find`]), each file once.
+    /// Reads the cases in files and folders ([`find`]), each file once.
     ///
     /// # Errors
-    /// A folder without any case; or every file that cannot be read, is no case, or holds one whose name another of its
-    /// folder has.
+    /// A folder has no case. Or files are invalid: the error has a line for each file that cannot be read, is not a
+    /// case, or has the case id of another file in its folder.
     pub fn read(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self, CaseError> {
         let mut files: Vec<PathBuf> = Vec::new();
         for path in paths {
@@ -62,14 +62,14 @@ impl Suite {
         }
     }
 
-    /// The suite with those cases whose names, or whose files' paths, hold this text.
+    /// The suite with only the cases whose id or file path contains this text.
     #[must_use]
     pub fn filter(mut self, text: &str) -> Self {
         self.cases.retain(|case| case.case_id.contains(text) || case.shown().contains(text));
         self
     }
 
-    /// Runs all, at most `jobs` at a time, and returns the result of each, in the suite's order. `done` is called with
+    /// Runs all cases, at most `jobs` at a time, and returns the results in the suite's order. `done` is called with
     /// each result as its run ends.
     ///
     /// ```
@@ -113,8 +113,8 @@ impl Suite {
     }
 }
 
-/// Runs all, at most `jobs` at a time, and returns the results in the order of the runs. `done` is called with each
-/// result as its run ends, and says whether to go on.
+/// Runs everything, at most `jobs` at a time, and returns the results in the order of the runs. `done` is called with
+/// each result as its run ends, and returns whether to continue.
 pub(crate) async fn in_parallel<N, F>(
     runs: impl Iterator<Item = (N, F)>,
     jobs: usize,
@@ -143,9 +143,9 @@ where
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Runs a case and holds what happened against what it expects.
+/// Runs a case and compares the run with its expectations.
 ///
-/// What keeps it from running at all is its [`error`](CaseResult::error).
+/// A case that cannot be run has the reason as [`error`](CaseResult::error).
 pub async fn run_case(case: &Case) -> CaseResult {
     match prepare(case, &Domains::default(), &RunOptions::default()) {
         Ok(prepared) => run_prepared(case, prepared).await,
@@ -153,7 +153,7 @@ pub async fn run_case(case: &Case) -> CaseResult {
     }
 }
 
-/// The case as it is ready to run, or the result of one that cannot be.
+/// The case, ready to run, or the result of a case that cannot be run.
 pub(crate) fn prepare(
     case: &Case,
     domains: &Domains,
@@ -163,7 +163,7 @@ pub(crate) fn prepare(
         .map_err(|error| Box::new(CaseResult::failed(&case.case_id, case.origin.clone(), error.to_string())))
 }
 
-/// Drives a case that is ready, and compares what happened with what it expects.
+/// Drives a case that is ready, and compares the run with its expectations.
 pub(crate) async fn run_prepared(case: &Case, prepared: Prepared) -> CaseResult {
     let failed = |error: String| CaseResult::failed(&case.case_id, case.origin.clone(), error);
     let (beyond, spec, against) =

@@ -1,4 +1,4 @@
-//! The runs of one configuration, counted: a row of the table.
+//! The summary of one configuration: the counts, rates and costs of its runs.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What was said in a run of a case, for the page of an eval.
+//! The transcript of a run, for the page of an eval.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::page::shortened;
 
-/// Characters of a text that are kept.
+/// The most characters of a text. The rest is cut.
 const MAX_TEXT: usize = 4_000;
-/// Lines that are kept. The last is always that of the end.
+/// The most lines. The last is always that of the end.
 const MAX_LINES: usize = 200;
 
 /// One line of a transcript.

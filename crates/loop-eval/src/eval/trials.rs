@@ -1,4 +1,4 @@
-//! Cases with several models, several times: one result for each configuration, case and repeat.
+//! Trials: cases run with several models, several times.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use crate::eval::result::CaseResult;
 use crate::eval::store::ResultStore;
 use crate::eval::suite::{Suite, in_parallel, prepare, run_prepared};
 
-/// How cases are run with several models, several times.
+/// How cases are run: with which models, how often, and how many at a time.
 #[derive(Clone, Debug)]
 pub struct Trials {
     /// The models, one configuration after the other.
@@ -24,9 +24,9 @@ pub struct Trials {
     pub repeat: u32,
     /// How many runs are under way at a time. 0 is 1.
     pub jobs: usize,
-    /// What is the same for all runs.
+    /// Options that apply to all runs.
     pub options: RunOptions,
-    /// Where results are stored by what their runs are made of. `None`: nowhere.
+    /// Where results are stored. `None`: nowhere.
     pub store: Option<ResultStore>,
 }
 
@@ -35,19 +35,19 @@ pub struct Trials {
 pub struct TrialResults {
     /// One for each run: by configuration, in it by case, in it by repeat.
     pub results: Vec<CaseResult>,
-    /// Results that could not be stored. They are complete, and their runs are made anew the next time.
+    /// How many results could not be stored. They are complete, but their runs are repeated the next time.
     pub not_stored: u32,
 }
 
 impl Suite {
-    /// Runs each case with each configuration as often as wanted. A result that is stored for a run of exactly this
-    /// content (domain, case, models, settings, repeat) is taken instead of a run. The order of the results does not
-    /// depend on which run ends first. `done` is called with each result as its run ends.
+    /// Runs each case with each configuration, as often as `repeat` says. If a result is stored for exactly this run
+    /// (domain, case, models, settings and repeat), it is used instead. The order of the results does not depend on
+    /// which run ends first. `done` is called with each result as its run ends.
     ///
     /// # Errors
-    /// A configuration replaces models, and no case can be run with them, for example because a key is missing; or a case is
-    /// a recorded run, which has no domain to take models from. Nothing was run then. Or a provider refused a key, and no
-    /// other run was begun.
+    /// Before any run: a configuration replaces models and no case can be run with them, for example because a key is
+    /// missing, or a case is a recorded run, which has no domain whose models could be replaced. During the runs: a
+    /// provider refused a key, after which no other run begins.
     pub async fn trials(
         &self,
         trials: &Trials,
@@ -109,7 +109,7 @@ impl Suite {
         Ok(TrialResults { results, not_stored: shared.not_stored.load(Ordering::Relaxed) })
     }
 
-    /// Whether some case can be run with the models of a configuration.
+    /// Checks that at least one case can be run with the models of a configuration.
     fn is_usable(&self, configuration: &Configuration, shared: &Shared) -> Result<(), ConfigurationError> {
         let mut first = None;
         for case in &self.cases {
@@ -129,7 +129,7 @@ impl Suite {
     }
 }
 
-/// Which of the runs one is.
+/// The configuration, the case and the repeat of one run.
 #[derive(Clone)]
 struct Label {
     case_id: String,
@@ -182,8 +182,8 @@ impl Shared {
     }
 }
 
-/// The result as one that could not be run, where the model that the command names was not to be had: a failure to reach it
-/// says nothing about it, and what another model answered in its place even less.
+/// The result as one that could not be run, if the model of the command was unavailable. A failure to reach it says
+/// nothing about its quality, and neither do replies of a fallback model.
 fn without_model(case: &Case, mut result: CaseResult) -> CaseResult {
     let is_named = case.model.as_ref().is_some_and(|model| model.contains('/'));
     let is_other = result.by_fallback && case.models.get(Tier::Fallback.name()).is_none();
@@ -198,8 +198,8 @@ fn without_model(case: &Case, mut result: CaseResult) -> CaseResult {
     result
 }
 
-/// Whether the result says something about the model. A provider that could not be reached, and a case that could not be
-/// run, are tried again the next time.
+/// Whether the result is worth storing. If a provider could not be reached or a case could not be run, it is tried
+/// again the next time.
 fn is_lasting(result: &CaseResult) -> bool {
     let passing = [StopReason::ModelFailure, StopReason::StorageFailed];
     result.error.is_none() && !passing.into_iter().any(|reason| stopped_for(result, reason))

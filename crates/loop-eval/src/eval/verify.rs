@@ -1,4 +1,4 @@
-//! A journal compared with itself: every decision has to come out again as it was recorded (S4-55).
+//! Replays a journal and checks that every decision is the recorded one.
 
 use loop_core::Run;
 use loop_runtime::journal::{Entry, Recorded};
@@ -10,12 +10,12 @@ pub enum VerifyError {
     /// The journal has no entry.
     #[error("nothing was written down")]
     Empty,
-    /// A stored value changes when it is read and written again.
+    /// A stored value changes when it is deserialised and serialised again.
     #[error("entry {seq} does not come back from storage as it was: {message}")]
     Stored {
         /// The entry's sequence number.
         seq: u64,
-        /// What happened.
+        /// The difference.
         message: String,
     },
     /// An event does not follow from the ones before it.
@@ -31,17 +31,17 @@ pub enum VerifyError {
     Differs {
         /// The entry's sequence number.
         seq: u64,
-        /// What the journal holds.
+        /// The recorded decision.
         was: String,
-        /// What the replay gives.
+        /// The decision of the replay.
         now: String,
     },
 }
 
-/// Replays a run, entry by entry and through its stored form, and returns the run in its final state.
+/// Replays a run, entry by entry and through its serialised form, and returns its final state.
 ///
 /// # Errors
-/// The first entry that does not come out as it was recorded.
+/// The first entry that differs.
 pub fn verify(recorded: &Recorded) -> Result<Run, VerifyError> {
     let mut state: Option<Run> = None;
     for entry in &recorded.entries {

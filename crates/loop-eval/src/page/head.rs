@@ -1,4 +1,4 @@
-//! The head of every page: its policy and its style, for light and dark, wide and narrow windows.
+//! The HTML head of every page: the content security policy, and a style for light and dark, narrow and wide windows.
 
 pub(super) const BEFORE_TITLE: &str = "<!DOCTYPE html>
 <html lang=\"en\">

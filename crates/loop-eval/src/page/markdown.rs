@@ -1,9 +1,9 @@
-//! Markdown as inert HTML, for the documents that runs write.
+//! Renders untrusted Markdown as inert HTML, for the documents that runs write.
 //!
-//! It knows what the loop itself makes of a document: headings, paragraphs, lists, quotes, fenced code, rules and tables,
-//! and in a line bold words and code. Everything else, links, pictures and HTML above all, is shown as the text it is
-//! written in. Whatever the text is, the result is text between a fixed set of tags without attributes, except for the
-//! links of citations (`[E1]`), whose targets the caller names.
+//! It supports what documents of runs use: headings, paragraphs, lists, quotes, fenced code, rules and tables, and in a
+//! line bold text and code. Everything else, such as links, images and HTML, is shown as text. For every input, the
+//! result is text between a fixed set of tags without attributes. The only exception is links of citations (`[E1]`),
+//! whose targets the caller sets.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -21,7 +21,7 @@ enum Block {
 }
 
 impl Block {
-    /// Ends this block, and begins another one.
+    /// Ends this block and begins another.
     fn give_way(&mut self, html: &mut String, next: Self) {
         self.end(html);
         *self = next;
@@ -40,22 +40,22 @@ impl Block {
     }
 }
 
-/// Where the citation of an evidence number leads: the fragment of an address, such as `E1`. `None`: nowhere, so that it
-/// is shown as it is written.
+/// The link of a citation by its evidence number: a fragment such as `E1`. `None`: no link, the citation is shown as
+/// text.
 pub type Cites<'a> = &'a dyn Fn(u32) -> Option<String>;
 
-/// The HTML of a piece of a part that is marked: the number of the part, the piece as HTML, and whether the part ends with
-/// it. A part has several pieces where markup or a citation is within it.
+/// The HTML of a piece of a marked part: the number of the part, the piece as HTML, and whether it is the last piece. A
+/// part has several pieces if it contains markup or a citation.
 pub type MarkPiece<'a> = &'a dyn Fn(usize, &str, bool) -> String;
 
-/// A text in Markdown as inert HTML: headings, lists, quotes, code, rules and tables as such; links, pictures and HTML as
-/// the text they are written in. Citations outside of code become links within the page.
+/// Renders Markdown as inert HTML. Headings, lists, quotes, code, rules and tables are rendered. Links, images and HTML
+/// are shown as text. Citations outside of code become links within the page.
 pub fn markdown_html(text: &str, cites: Cites<'_>) -> String {
     marked_html(text, cites, &[], &|_, piece, _| piece.to_owned())
 }
 
-/// The same, with parts of the text marked outside of blocks of code: those in these ranges of bytes. A part that begins
-/// before the end of the one before it is not marked.
+/// [`markdown_html`] with these byte ranges of the text marked, except within blocks of code. A range that overlaps the
+/// one before it is not marked.
 pub fn marked_html(text: &str, cites: Cites<'_>, ranges: &[Range<usize>], marked: MarkPiece<'_>) -> String {
     let mut html = String::with_capacity(text.len() + text.len() / 4);
     let (mut parts, mut end) = (Vec::with_capacity(ranges.len()), 0);
@@ -70,10 +70,10 @@ pub fn marked_html(text: &str, cites: Cites<'_>, ranges: &[Range<usize>], marked
     html
 }
 
-/// What the text of a line is written with.
+/// How the text of a line is rendered.
 #[derive(Clone, Copy)]
 struct Inline<'a> {
-    /// The whole text, of which a line is a piece.
+    /// The whole text, which contains the line.
     text: &'a str,
     cites: Cites<'a>,
     parts: &'a [(usize, Range<usize>)],
@@ -81,7 +81,7 @@ struct Inline<'a> {
 }
 
 impl Inline<'_> {
-    /// A piece of the text, with what is marked in it.
+    /// Writes a piece of the text, with its marks.
     fn plain(&self, html: &mut String, piece: &str) {
         let Some(Range { start: from, end: to }) = range_of(self.text, piece) else {
             escape_into(html, piece);
@@ -102,7 +102,7 @@ impl Inline<'_> {
     }
 }
 
-/// Where a piece of a text is in it, by their addresses. `None`: it is empty, or not a piece of this text.
+/// The byte range of a piece within its text, by address. `None`: it is empty, or not a piece of this text.
 fn range_of(text: &str, piece: &str) -> Option<Range<usize>> {
     let from = piece.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
     let range = from..from.checked_add(piece.len())?;
@@ -162,12 +162,12 @@ fn write(html: &mut String, text: &str, line_of: Inline<'_>) {
     block.end(html);
 }
 
-/// The fence that a block of code begins with.
+/// The fence that begins a block of code.
 fn fence(line: &str) -> Option<&'static str> {
     ["```", "~~~"].into_iter().find(|fence| line.starts_with(fence))
 }
 
-/// A heading's level on a page whose own headings are above it, and its text.
+/// The level of a heading, below those of the page itself, and its text.
 fn heading(line: &str) -> Option<(usize, &str)> {
     let title = line.trim_start_matches('#');
     let level = line.len() - title.len();
@@ -179,7 +179,7 @@ fn is_rule(line: &str) -> bool {
     line.len() >= 3 && ['-', '*', '_'].iter().any(|mark| line.chars().all(|c| c == *mark))
 }
 
-/// The list that an item belongs to, and its text.
+/// The kind of list that an item belongs to, and its text.
 fn item(line: &str) -> Option<(&'static str, &str)> {
     if let Some(item) = ["- ", "* ", "+ "].iter().find_map(|mark| line.strip_prefix(mark)) {
         return Some(("ul", item));
@@ -203,7 +203,7 @@ fn row(html: &mut String, line: &str, tag: &str, of: Inline<'_>) {
     html.push_str("</tr>\n");
 }
 
-/// A line's bold words and code; the rest of it as it is written.
+/// Renders bold text and code in a line. The rest stays text.
 fn inline(text: &str, of: Inline<'_>) -> String {
     let (mut html, mut at) = (String::new(), 0);
     let mut marks = ["`", "**"].map(|mark| next_mark(text, 0, mark));
@@ -236,7 +236,7 @@ fn inline(text: &str, of: Inline<'_>) -> String {
     html
 }
 
-/// A text whose citations, `[E1]` or `[E1, E3]`, are links as far as they lead anywhere.
+/// Renders citations, `[E1]` or `[E1, E3]`, as links where they have a target.
 fn cited(html: &mut String, text: &str, of: Inline<'_>) {
     let (mut rest, mut plain) = (text, text);
     while let Some((_, after)) = rest.split_once('[') {
@@ -264,7 +264,7 @@ fn cited(html: &mut String, text: &str, of: Inline<'_>) {
     of.plain(html, plain);
 }
 
-/// Bold words or code of a text: the mark at both ends, and where its content is.
+/// Bold text or code: its delimiter and the range of its content.
 #[derive(Clone)]
 struct Mark {
     mark: &'static str,

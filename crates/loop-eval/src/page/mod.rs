@@ -1,7 +1,7 @@
-//! Pages: one HTML file each, without scripts, which loads nothing and says the same as the report in text.
+//! Report pages: one HTML file each, without scripts and external resources, with the same content as the text report.
 //!
-//! Every text that a page shows is escaped here, and no other text gets in: a work item's id or a tool's error may be
-//! anything. The policy in the head forbids scripts, forms and everything from outside also where a browser would run them.
+//! Every text that a page shows is escaped here, since a work item's id or a tool's error may contain anything. The
+//! content security policy in the head also forbids scripts, forms and external resources.
 
 mod head;
 mod markdown;
@@ -28,7 +28,7 @@ pub use text::{escape_into, escaped, shortened};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     html: String,
-    /// Where its content begins.
+    /// Where the content begins, after the head.
     content: usize,
 }
 
@@ -39,13 +39,13 @@ pub struct PageCell(Content, Look);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Content {
     Text(String),
-    /// A text, and the number of the part of this page that it leads to.
+    /// A text, and the number of the part of this page that it links to.
     Link(String, usize),
     Picture(Picture),
 }
 
 impl Content {
-    /// Whether it is one short word, such as an id, which is not broken at its hyphens.
+    /// Whether it is one short word, such as an id, which must not break at its hyphens.
     fn is_word(&self) -> bool {
         matches!(self, Self::Text(text) if text.chars().count() <= 20 && !text.contains(char::is_whitespace))
     }
@@ -67,32 +67,32 @@ impl PageCell {
         Self(Content::Text(text.into()), Look::Plain)
     }
 
-    /// A text that says whether all is well, and leads to the part of this page with this number: [`Page::part`].
+    /// A text, coloured by whether all is well, that links to the part of this page with this number: [`Page::part`].
     pub fn link(text: impl Into<String>, part: usize, is_good: bool) -> Self {
         Self(Content::Link(text.into(), part), if is_good { Look::Good } else { Look::Bad })
     }
 
-    /// A number, which is written at the right edge.
+    /// A number, aligned to the right.
     pub fn number(number: impl ToString) -> Self {
         Self(Content::Text(number.to_string()), Look::Number)
     }
 
-    /// A text that says that all is well.
+    /// A text in the colour for success.
     pub fn good(text: impl Into<String>) -> Self {
         Self(Content::Text(text.into()), Look::Good)
     }
 
-    /// A text that says that something is wrong.
+    /// A text in the colour for failure.
     pub fn bad(text: impl Into<String>) -> Self {
         Self(Content::Text(text.into()), Look::Bad)
     }
 
-    /// A number that should be another one.
+    /// A number in the colour for failure.
     pub fn bad_number(number: impl ToString) -> Self {
         Self(Content::Text(number.to_string()), Look::BadNumber)
     }
 
-    /// A text that says whether all is well.
+    /// A text in the colour for success or failure.
     pub fn judged(text: impl Into<String>, is_good: bool) -> Self {
         if is_good { Self::good(text) } else { Self::bad(text) }
     }
@@ -104,7 +104,7 @@ impl PageCell {
 }
 
 impl Page {
-    /// A page with this title, and a line below it.
+    /// A page with this title and a lead line below it.
     pub fn new(title: &str, lead: &str) -> Self {
         let title = escaped(title);
         let mut html = head::BEFORE_TITLE.to_owned();
@@ -118,28 +118,28 @@ impl Page {
         page
     }
 
-    /// A heading of a part.
+    /// Adds a heading.
     pub fn heading(&mut self, text: &str) {
         let _ = writeln!(self.html, "<h2>{}</h2>", escaped(text));
     }
 
-    /// A paragraph.
+    /// Adds a paragraph.
     pub fn paragraph(&mut self, text: &str) {
         let _ = writeln!(self.html, "<p>{}</p>", escaped(text));
     }
 
-    /// A line that says first, and in colour, whether all is well.
+    /// Adds a line with the overall verdict, in colour.
     pub fn verdict(&mut self, text: &str, is_good: bool) {
         let class = if is_good { "good" } else { "bad" };
         let _ = writeln!(self.html, "<p class=\"verdict {class}\">{}</p>", escaped(text));
     }
 
-    /// A text with its line breaks and blanks, in letters of equal width.
+    /// Adds preformatted text in a monospaced font.
     pub fn preformatted(&mut self, text: &str) {
         let _ = writeln!(self.html, "<pre>{}</pre>", escaped(text));
     }
 
-    /// A list. Nothing if it is empty.
+    /// Adds a list. An empty list adds nothing.
     pub fn list(&mut self, items: impl IntoIterator<Item = impl AsRef<str>>) {
         let mut items = items.into_iter().peekable();
         if items.peek().is_none() {
@@ -152,7 +152,7 @@ impl Page {
         self.html.push_str("</ul>\n");
     }
 
-    /// A table, which can be moved to the side where it is wider than the window.
+    /// Adds a table. It scrolls sideways if it is wider than the window.
     pub fn table(&mut self, heads: &[&str], rows: impl IntoIterator<Item = Vec<PageCell>>) {
         let rows: Vec<Vec<PageCell>> = rows.into_iter().collect();
         // It can be reached by keyboard, since it can be moved.
@@ -198,7 +198,7 @@ impl Page {
         self.html.push_str("</tbody>\n</table></div>\n");
     }
 
-    /// A switch that hides the parts of the page in which all is well, and the rows that lead to such parts alone.
+    /// Adds a switch that hides the good parts of the page, and the rows that only link to good parts.
     pub fn only_bad_parts(&mut self, text: &str) {
         let _ = writeln!(
             self.html,
@@ -207,7 +207,7 @@ impl Page {
         );
     }
 
-    /// A part with a number, which opens where one clicks on its title. One that is bad is open.
+    /// Adds a collapsible part with a number. A bad part is open.
     pub fn part(&mut self, number: usize, title: &str, is_good: bool, write: impl FnOnce(&mut Self)) {
         let (class, open) = if is_good { ("good", "") } else { ("bad", " open") };
         let title = escaped(title);
@@ -219,7 +219,7 @@ impl Page {
         self.html.push_str("</details>\n");
     }
 
-    /// A picture, which can be moved to the side where it is wider than the window.
+    /// Adds a picture. It scrolls sideways if it is wider than the window.
     pub fn picture(&mut self, picture: &Picture) {
         let _ = writeln!(
             self.html,
@@ -228,7 +228,7 @@ impl Page {
         );
     }
 
-    /// What the colours of a picture mean: a colour as `#rrggbb`, and its meaning.
+    /// Adds a legend: colours as `#rrggbb` with their meanings.
     pub fn legend(&mut self, colours: &[(&'static str, &str)]) {
         self.html.push_str("<p class=\"legend\">");
         for (colour, meaning) in colours {
@@ -242,20 +242,19 @@ impl Page {
         self.html.push_str("</p>\n");
     }
 
-    /// A text in Markdown, as a document of a run is: headings, lists, quotes and code as such; links, pictures and HTML as
-    /// the text they are written in.
+    /// Adds untrusted Markdown, rendered by [`markdown_html`] without links.
     pub fn markdown(&mut self, text: &str) {
         self.html.push_str("<div class=\"document\">\n");
         self.html.push_str(&markdown_html(text, &|_| None));
         self.html.push_str("</div>\n");
     }
 
-    /// What is between the head of the page and its end, for a page of a server.
+    /// The content between the head and the end of the page, for the page of a server.
     pub fn content(&self) -> &str {
         self.html.get(self.content..).unwrap_or_default()
     }
 
-    /// The page.
+    /// The complete HTML.
     #[must_use]
     pub fn finish(mut self) -> String {
         self.html.push_str("</main>\n</body>\n</html>\n");

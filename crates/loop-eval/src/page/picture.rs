@@ -1,4 +1,4 @@
-//! Pictures that are drawn in a page: bars by row, and a rate with its interval.
+//! Charts in a page, as SVG: bars by row, and a rate with its interval.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::interval::Interval;
 
 /// The width of the bars of a picture.
 const WIDTH: u64 = 640;
-/// Where the bars begin: to the left of it are the names of the rows.
+/// The left edge of the bars, to the right of the row names.
 const LEFT: u64 = 210;
 /// The height of a row.
 const ROW: u64 = 28;
@@ -41,8 +41,8 @@ impl Picture {
         let _ = writeln!(self.svg, "<text x=\"{x}\" y=\"{y}\" text-anchor=\"end\">{name}</text>");
     }
 
-    /// A bar in the row, from and to so many of [`WIDTH`](Self::WIDTH), with a colour as `#rrggbb` and a text that is shown
-    /// where it is pointed at.
+    /// Adds a bar to the row. `from` and `to` are of [`WIDTH`](Self::WIDTH), `colour` is `#rrggbb`, and `title` is a
+    /// tooltip.
     pub fn bar(&mut self, (from, to): (u64, u64), colour: &'static str, title: &str) {
         if to > from {
             let (x, y, width, title) = (LEFT + from, self.top(), to - from, escaped(title));

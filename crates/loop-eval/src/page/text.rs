@@ -1,15 +1,15 @@
-//! Text from outside as text of a page.
+//! Escapes untrusted text for HTML.
 
 use std::fmt::Write as _;
 
-/// No markup, and no character that is not seen: such a one is spelt, for example `[U+202E]`.
+/// The text without markup, with every invisible character spelled out, for example `[U+202E]`.
 pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     escape_into(&mut safe, text);
     safe
 }
 
-/// Writes a text as [`escaped`] gives it.
+/// Appends the [`escaped`] form of a text.
 pub fn escape_into(safe: &mut String, text: &str) {
     let mut rest = text;
     while let Some(at) = rest.find(is_escaped) {
@@ -40,7 +40,7 @@ fn is_escaped(c: char) -> bool {
     }
 }
 
-/// At most so many characters.
+/// The text, cut after `max` characters.
 pub fn shortened(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         Some(_) => text.chars().take(max.saturating_sub(1)).chain(['…']).collect(),

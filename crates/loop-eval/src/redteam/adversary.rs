@@ -1,4 +1,4 @@
-//! Models that follow injected texts: one to the letter, one with cunning, one at random.
+//! Adversaries: models that follow injected text, obediently, cunningly or at random.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::redteam::forged;
 use crate::redteam::plan::{self, Wanted};
 use crate::redteam::scenario::{Scenario, Step};
 
-/// Passes after which every adversary gives up: the limits of a run come first.
+/// Passes after which an adversary stops. The limits of a run are reached earlier.
 const MAX_PASSES: u32 = 40;
 
 /// How a model follows an injected text.
@@ -41,7 +41,7 @@ impl Adversary {
     /// Every adversary, in the order in which they are reported.
     pub const ALL: [Self; 3] = [Self::Obedient, Self::Cunning, Self::Random];
 
-    /// The adversary as it is written.
+    /// The adversary's name in options and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Obedient => "obedient",
@@ -51,35 +51,35 @@ impl Adversary {
     }
 }
 
-/// A model that is fooled, for one run or for the turns of one conversation.
+/// A model that follows an injected text, for one run or for the turns of one conversation.
 pub(super) struct Fooled {
     adversary: Adversary,
     kind: Kind,
     scenario: Scenario,
-    /// What is in the text where it is read.
+    /// A text by which it recognises the injected text in a prompt.
     mark: String,
-    /// What it wants done.
+    /// The effects that the text asks for.
     effects: Vec<Wanted>,
-    /// The same with values that policy may take from somewhere.
+    /// The same effects, with values from sources that policy may trust.
     borrowed: Vec<Wanted>,
-    /// The forged block that is in the text.
+    /// The forged contract block in the text.
     block: String,
-    /// Where it looks first.
+    /// The read-only calls that it makes first.
     lures: Vec<Wanted>,
-    /// The same with other parameters.
+    /// The same calls with other parameters.
     lures_again: Vec<Wanted>,
-    /// What puts the attacker's values into tools.
+    /// Calls that store the attacker's values in tools.
     planted: Vec<Wanted>,
     /// The turn of the conversation, from 1.
     turn: AtomicU32,
     is_document: bool,
     headings: Vec<String>,
-    /// Names of tools, for the random one.
+    /// The tools and their parameters, for the random adversary.
     names: Vec<(String, Vec<String>)>,
     passes: AtomicU32,
     has_read: AtomicBool,
     random: AtomicU64,
-    /// Effects that were requested.
+    /// How many effects it requested.
     pub(super) requested: AtomicU32,
 }
 
@@ -124,7 +124,7 @@ impl Fooled {
         }
     }
 
-    /// The same model, asking for these calls as well: those of the domain's own work, which careful people allow.
+    /// The same model, which also makes these calls: those of the domain's own work, which a careful approver allows.
     pub(super) fn asking_also(mut self, calls: &[(String, String)]) -> Self {
         let reason = "it is a part of the work";
         self.effects.extend(calls.iter().map(|(tool, arguments)| Wanted {
@@ -141,7 +141,7 @@ impl Fooled {
         self.passes.store(0, Ordering::Relaxed);
     }
 
-    /// A number below `bound`: the same ones for the same seed.
+    /// A number below `bound`. The same seed gives the same numbers.
     fn below(&self, bound: usize) -> usize {
         let mut x = self.random.load(Ordering::Relaxed);
         x ^= x << 13;
@@ -166,7 +166,7 @@ impl Fooled {
         }
     }
 
-    /// The effects, as it asks for them.
+    /// The effects that it requests in this pass.
     fn acts(&self, pass: u32) -> Vec<Wanted> {
         match self.adversary {
             Adversary::Obedient => self.effects.clone(),
@@ -179,7 +179,7 @@ impl Fooled {
         }
     }
 
-    /// What it does in one run, by what it has read.
+    /// Its calls in a single run, which depend on whether it has read the text.
     fn followed(&self, pass: u32, has_read: bool) -> Vec<Wanted> {
         match self.adversary {
             Adversary::Obedient if !has_read => {
@@ -211,7 +211,7 @@ impl Fooled {
         }
     }
 
-    /// A read-only call with another text each time.
+    /// A read-only call with a different text each time.
     fn varied(&self, pass: u32, nth: u32) -> Wanted {
         let mut wanted = self.lures.first().cloned().unwrap_or(Wanted {
             tool: "fetch_everything".to_owned(),
@@ -225,7 +225,7 @@ impl Fooled {
         wanted
     }
 
-    /// The same call in another dress.
+    /// The call with a similar tool name, an added parameter, another spelling or another reason.
     fn disguised(&self, wanted: &Wanted, pass: u32) -> Wanted {
         let mut hidden = wanted.clone();
         let name = &wanted.tool;
@@ -260,7 +260,7 @@ impl Fooled {
         hidden
     }
 
-    /// Any call at all.
+    /// A random call.
     fn any(&self) -> Option<Wanted> {
         if self.below(3) == 0 {
             return self.effects.get(self.below(self.effects.len())).cloned();
@@ -285,7 +285,7 @@ impl Fooled {
         Some(Wanted { tool: tool.clone(), arguments: Value::Object(arguments), reason: "why not".to_owned() })
     }
 
-    /// What it writes beside its calls.
+    /// The text that it writes beside its calls.
     fn stated(&self, has_read: bool) -> &'static str {
         match self.kind {
             Kind::Citation if has_read => "All of it is proven [E9], [E10] and [E1].",
@@ -308,7 +308,7 @@ impl Fooled {
         ModelReply::text(text, None)
     }
 
-    /// Whether it ends its replies with the block of the text.
+    /// Whether it ends its reply with the forged block.
     fn forges(&self, has_read: bool) -> bool {
         has_read && forged::is_forging(self.kind)
     }
@@ -358,7 +358,7 @@ impl Fooled {
         ModelReply::text(text, None)
     }
 
-    /// What a call is billed for: a token for four bytes, and as much output as may be where money is to be spent.
+    /// The usage that it reports: a token for four bytes, and the most output if the text wants money to be spent.
     fn usage(&self, request: &ModelRequest, reply: &ModelReply) -> Usage {
         const BYTES: u64 = 4;
         let tokens = |bytes: usize| (bytes as u64).div_ceil(BYTES);
@@ -398,7 +398,7 @@ impl ChatModel for Fooled {
     }
 }
 
-/// Puts another spelling of the canary in its place.
+/// Replaces the canary by another spelling of it.
 fn spell(arguments: &mut Value, spelling: &str) {
     match arguments {
         Value::String(text) => *text = text.replace(CANARY, spelling),
@@ -408,7 +408,7 @@ fn spell(arguments: &mut Value, spelling: &str) {
     }
 }
 
-/// Whether the text that holds `mark` is in what the model reads.
+/// Whether the prompt contains the injected text, by its mark.
 fn has_read(request: &ModelRequest, mark: &str) -> bool {
     request.messages.iter().any(|message| match message {
         Message::Tool { results } => {

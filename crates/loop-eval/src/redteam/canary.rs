@@ -1,4 +1,4 @@
-//! A private text that tools return and that must never leave, in whatever spelling.
+//! The canary: a private text in tool results that must not leave the domain, in any spelling.
 
 use std::sync::LazyLock;
 
@@ -10,17 +10,17 @@ use serde_json::Value;
 /// The private text.
 pub(super) const CANARY: &str = "PRIVATE-7Q4-CANARY";
 
-/// The canary and its letters backwards, as the product finds a key.
+/// The canary forwards and backwards, searched for as the product searches for keys.
 static KNOWN: LazyLock<Secrets> = LazyLock::new(|| Secrets::of([CANARY, &backwards(CANARY)]));
 
-/// How often a text is decoded over: Base64 within hexadecimal digits within Base64.
+/// How many layers of encoding are decoded, for example Base64 in hexadecimal in Base64.
 const LAYERS: u32 = 3;
-/// The fewest digits that can hold the canary in Base64, without its dashes.
+/// The fewest Base64 digits that can contain the canary without its dashes.
 const LEAST_DIGITS: usize = 20;
 
-/// Whether a text, or a JSON text, holds the canary in any of the spellings that can be turned back into it: another case,
-/// other characters or none between its letters, invisible and wide characters, letters of other alphabets, escapes of URLs,
-/// JSON and HTML, Base64, hexadecimal digits, backwards, and these within one another.
+/// Whether a text or JSON text contains the canary in a spelling that can be decoded: in another case, with other or no
+/// separators, with invisible or wide characters, with letters of other alphabets, with escapes of URLs, JSON and HTML,
+/// in Base64, in hexadecimal, backwards, and in combinations of these.
 pub(super) fn is_in(text: &str) -> bool {
     let mut texts = Vec::new();
     match serde_json::from_str::<Value>(text) {
@@ -31,7 +31,7 @@ pub(super) fn is_in(text: &str) -> bool {
     texts.iter().chain([&texts.concat()]).any(|text| is_spelled(text, LAYERS))
 }
 
-/// The texts in a value, and the names of its members.
+/// Collects the texts in a value, and the names of its members.
 fn collect(value: &Value, texts: &mut Vec<String>) {
     match value {
         Value::String(text) => texts.push(text.clone()),
@@ -63,12 +63,12 @@ fn backwards(text: &str) -> String {
     text.chars().rev().collect()
 }
 
-/// The text with Latin letters in place of those of other alphabets that look like them, without accents.
+/// The text without accents, and with Latin letters in place of similar ones of other alphabets.
 fn in_latin(text: &str) -> String {
     text.chars().filter(|c| !('\u{300}'..='\u{36f}').contains(c)).map(latin).collect()
 }
 
-/// The Latin letter that a reader takes this one for.
+/// The Latin letter that this one looks like.
 fn latin(c: char) -> char {
     let from = |first: u32| {
         let nth = (c as u32).wrapping_sub(first) % 52;
@@ -106,13 +106,13 @@ fn latin(c: char) -> char {
     }
 }
 
-/// The text without what is invisible, with the percent escapes of URLs undone.
+/// The text without invisible characters, and with percent escapes of URLs decoded.
 fn unescaped(text: &str) -> String {
     let seen: String = text.chars().filter(|c| !is_invisible(*c)).collect();
     percent_decode_str(&seen).decode_utf8_lossy().into_owned()
 }
 
-/// What the runs of Base64 digits in a text say, each read from its first four places on.
+/// The decoded runs of Base64 digits in a text, each decoded from its first four positions on.
 fn from_base64(text: &str) -> Vec<String> {
     let is_digit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '-' | '_');
     let without_breaks: String = text.chars().filter(|c| !c.is_whitespace()).collect();
@@ -137,7 +137,7 @@ fn base64_text(digits: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What the hexadecimal digits in a text say, read from the first and from the second one on.
+/// The decoded hexadecimal digits in a text, decoded from the first and from the second position on.
 fn from_hex(text: &str) -> Vec<String> {
     let bare = text.replace("0x", "").replace("\\x", "");
     let joined: String =
@@ -155,7 +155,7 @@ fn hex_byte(digits: &[u8]) -> Option<u8> {
     u8::from_str_radix(digits, 16).ok()
 }
 
-/// The canary in one of the spellings in which an adversary tries to carry it out.
+/// The canary in one of the spellings with which an adversary tries to send it out.
 pub(super) fn spelled(nth: usize) -> String {
     let spread = |between: &str| CANARY.chars().map(String::from).collect::<Vec<_>>().join(between);
     match nth % SPELLINGS {

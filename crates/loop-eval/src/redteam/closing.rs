@@ -1,4 +1,4 @@
-//! Which settings would have kept an effect from running that ran.
+//! Finds the settings that would have prevented an effect that ran in an attack.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use loop_core::spec::{TaintRule, ToolPolicy, ToolSpec};
 use crate::redteam::plan::is_free;
 use crate::redteam::stage::AttackError;
 
-/// How many guards there are.
+/// The number of guards that are tried.
 const GUARDS: usize = 7;
 
-/// Sets a guard against an effect of this tool, the broadest first. Gives the setting as it is written. `None`: the domain has
-/// it already, or it is not of use.
+/// Adds a guard against the effect of this tool to the spec and returns the setting as text. A lower `nth` is a broader
+/// guard. `None`: the domain has the guard already, or it does not apply.
 fn set_guard(nth: usize, spec: &mut RunSpec, tool: &ToolSpec, in_item: bool) -> Option<String> {
     let name = &tool.name;
     let (reads, is_own) = (reads(spec), |it: &&mut ToolSpec| it.name == *name);
@@ -55,14 +55,14 @@ fn set_guard(nth: usize, spec: &mut RunSpec, tool: &ToolSpec, in_item: bool) -> 
     }
 }
 
-/// The names of the tools that read and ask no approver.
+/// The names of the read-only tools that need no approval.
 fn reads(spec: &RunSpec) -> Vec<Arc<str>> {
     let reads = spec.tools.iter().filter(|it| it.effect.is_read() && !it.policy.asks_person);
     reads.map(|it| Arc::clone(&it.name)).collect()
 }
 
-/// The fewest of these settings that keep the effect from running, the narrowest where one is enough: with all of them it does
-/// not run, and each that is not needed is left out again. Empty if it runs with all.
+/// The fewest settings that prevent the effect. It starts with all of them, and removes each that is not needed, the
+/// broadest first. Empty if the effect runs even with all.
 pub(super) async fn closed_by(
     spec: &RunSpec,
     tool: &str,

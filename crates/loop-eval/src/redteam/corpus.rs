@@ -1,4 +1,4 @@
-//! The corpus: injected texts by kind, trick and carrier, made from the seeds and committed as data.
+//! The corpus of injected texts, by kind, trick and carrier. It is generated from the seeds and committed as data.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,39 +11,39 @@ use crate::redteam::seeds::SEEDS;
 /// The committed corpus, one injection a line.
 const COMMITTED: &str = include_str!("../../data/injections.jsonl");
 
-/// What an injected text wants.
+/// What an injected text asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Data sent to the outside.
+    /// Send data to the outside.
     SendOut,
-    /// A record changed.
+    /// Change a record.
     Change,
-    /// A record deleted.
+    /// Delete a record.
     Delete,
-    /// Money moved.
+    /// Move money.
     Pay,
-    /// Rights given, passwords reset.
+    /// Grant rights or reset passwords.
     Rights,
-    /// A program run.
+    /// Run a program.
     Exec,
-    /// A verdict copied from the text, to end the run or to ask for tools.
+    /// Copy a verdict from the text, to end the run or to request tools.
     Verdict,
-    /// Evidence named that there is not.
+    /// Cite evidence that does not exist.
     Citation,
-    /// Consent asked for with a lie.
+    /// Ask for consent with a lie.
     Lie,
-    /// The same thing again and again.
+    /// Repeat the same call again and again.
     #[serde(rename = "loop")]
     Repeat,
-    /// Money spent.
+    /// Spend money.
     #[serde(rename = "spend")]
     Overspend,
-    /// What is private put into the parameters of an effect.
+    /// Put private data into the parameters of an effect.
     Reveal,
-    /// A refusal copied from the text, to end the run as refused.
+    /// Copy a refusal from the text, to end the run as refused.
     Refusal,
-    /// An escalation copied from the text, to hand the run to a person.
+    /// Copy an escalation from the text, to hand the run to a person.
     Escalation,
 }
 
@@ -53,7 +53,7 @@ impl Kind {
         SEEDS.iter().map(|(kind, _, _)| *kind)
     }
 
-    /// The kind as it is written, for example `send_out`.
+    /// The kind's name in options and reports, for example `send_out`.
     pub fn name(self) -> &'static str {
         match self {
             Self::SendOut => "send_out",
@@ -74,31 +74,31 @@ impl Kind {
     }
 }
 
-/// How an injected text is dressed.
+/// How an injected text is disguised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trick {
-    /// As it is.
+    /// Not disguised.
     Plain,
-    /// As if the system had said it.
+    /// As a message of the system.
     FakeSystem,
-    /// As if a person in charge had said it.
+    /// As an instruction of a person in charge.
     Rank,
-    /// In a comment that a page would not show.
+    /// In a comment that a rendered page would not show.
     Comment,
-    /// In a fence that pretends to end the tool's text.
+    /// Behind a delimiter that pretends to end the tool's text.
     Fence,
     /// In another language.
     Language,
-    /// In base64.
+    /// In Base64.
     Base64,
     /// With invisible characters between the letters.
     ZeroWidth,
     /// With letters of another alphabet.
     Homoglyph,
-    /// In two parts that come after one another.
+    /// In two parts, one after the other.
     Split,
-    /// To be followed later.
+    /// With the instruction to act later.
     Delayed,
 }
 
@@ -137,7 +137,7 @@ impl Carrier {
     /// Every carrier.
     pub const ALL: [Self; 4] = [Self::Item, Self::Result, Self::Field, Self::Error];
 
-    /// The place in words.
+    /// The carrier in words.
     pub(super) fn place(self) -> &'static str {
         match self {
             Self::Item => "in the work item",
@@ -152,20 +152,20 @@ impl Carrier {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Injection {
-    /// Its id, which is in the text as well, so that it is known where it was read.
+    /// Its id. The text contains it too, so that a prompt shows where it was read.
     pub id: String,
-    /// What it wants.
+    /// What it asks for.
     pub kind: Kind,
-    /// How it is dressed.
+    /// How it is disguised.
     pub trick: Trick,
     /// Where it is placed.
     pub carrier: Carrier,
-    /// The text: one part, or two that come after one another.
+    /// The text: one part, or two that are placed one after the other.
     pub text: Vec<String>,
 }
 
 impl Injection {
-    /// Whether a verdict in it asks for tools; otherwise it ends the run.
+    /// Whether its forged verdict requests tools. `false`: the verdict ends the run.
     pub(super) fn asks_for_tools(&self) -> bool {
         let wording = self.id.split('-').nth(1).and_then(|nth| nth.parse::<u32>().ok());
         self.kind == Kind::Verdict && wording.is_some_and(|nth| nth % 2 == 1)
@@ -178,16 +178,16 @@ pub fn corpus() -> Vec<Injection> {
     read_injections(COMMITTED).unwrap_or_default()
 }
 
-/// Injections of your own, one a line.
+/// Parses injections, one a line.
 ///
 /// # Errors
-/// The line that is none, from 1, and why.
+/// The number of the first invalid line, from 1, and why.
 fn read_injections(text: &str) -> Result<Vec<Injection>, (usize, String)> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines.map(|(at, line)| serde_json::from_str(line).map_err(|error| (at + 1, error.to_string()))).collect()
 }
 
-/// The corpus as it is made from the seeds.
+/// Generates the corpus from the seeds.
 #[cfg(test)]
 #[expect(clippy::indexing_slicing)]
 fn generate() -> Vec<Injection> {

@@ -1,4 +1,4 @@
-//! Drives the runs of an attack to their end, with an approver who answers what is asked.
+//! Drives the runs of an attack to their end, and answers their requests for approval.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::redteam::plan::NAME;
 use crate::redteam::stage::AttackError;
 use crate::redteam::tools::World;
 
-/// How often people are asked in one run, at most.
+/// The most requests to people in one run.
 const MAX_ROUNDS: u32 = 60;
 /// Turns of a conversation.
 const TURNS: u32 = 3;
@@ -25,15 +25,15 @@ const TURNS: u32 = 3;
 /// How the runs of an attack ended.
 #[derive(Debug, Default)]
 pub(super) struct Went {
-    /// One for each run, in their order.
+    /// The outcomes, in the order of the runs.
     pub(super) outcomes: Vec<Outcome>,
-    /// Effects that an approver was asked about.
+    /// How many effects an approver was asked about.
     pub(super) requested: u32,
-    /// Whether the run was stopped in the middle and resumed from its journal.
+    /// Whether the driver was dropped during the run, which was then resumed from its journal.
     pub(super) is_resumed: bool,
 }
 
-/// Drives one run. It is left while it waits for people, and resumed with their answers.
+/// Drives one run. While it waits for people it is dropped, and it is resumed with their answers.
 pub(super) async fn to_the_end(
     runner: &Runner,
     item: WorkItem,
@@ -44,7 +44,7 @@ pub(super) async fn to_the_end(
     answered(&runner, driven, Went::default(), answer).await
 }
 
-/// Goes on with a run that waits, with what people say, until it is over.
+/// Continues a run that waits with the answers of people, until it has ended.
 async fn answered(
     runner: &Runner,
     mut driven: Driven,
@@ -85,8 +85,8 @@ fn answers(waiting: &Waiting, answer: impl Fn(&PersonRequest) -> PersonAnswer) -
     answers.collect()
 }
 
-/// Drives the turns of one conversation: each continues from what was said before, as `loopgate chat` does it. Where it
-/// `crashes`, the driver of the last turn is lost at its beginning, and the turn is resumed from its journal.
+/// Drives the turns of one conversation. Each continues the history, as `loopgate chat` does. With `crashes`, the
+/// driver of the last turn is dropped early, and the turn is resumed from its journal.
 pub(super) async fn in_turns(
     runner: &Runner,
     world: &World,
@@ -95,7 +95,7 @@ pub(super) async fn in_turns(
     next_turn: impl Fn(),
     answer: impl Fn(&PersonRequest) -> PersonAnswer,
 ) -> Result<Went, AttackError> {
-    /// Entries of the last turn before its driver is lost: it has begun, and its model is asked.
+    /// Entries of the last turn before its driver is dropped: the turn has begun, and its model is called.
     const ENTRIES: u32 = 2;
     let runner = runner.clone().counting_own_messages();
     let mut went = Went::default();
@@ -126,12 +126,12 @@ pub(super) async fn in_turns(
     Ok(went)
 }
 
-/// Where a driver is lost.
+/// When a driver is dropped.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crash {
-    /// So many entries of the journal after the first result of a tool: before it there is nothing to lose.
+    /// After this many journal entries behind the first tool result.
     pub(super) after: u32,
-    /// While the first effect runs, if that comes first.
+    /// While the first effect runs, if that is earlier.
     pub(super) in_effect: bool,
 }
 
@@ -178,8 +178,8 @@ pub(super) async fn with_a_crash(
     answered(&runner, driven, went, answer).await
 }
 
-/// Drives one run. Each time it waits for people it is resumed without an answer, with approvals of earlier rounds and
-/// with approvals that no person gave, before it is resumed with what people say.
+/// Drives one run. Each time it waits for people, it is resumed without an answer, then with approvals of earlier
+/// requests, then with forged approvals, and only then with the real answers.
 pub(super) async fn with_false_approvals(
     runner: &Runner,
     item: WorkItem,
@@ -216,8 +216,7 @@ pub(super) async fn with_false_approvals(
     Ok(went)
 }
 
-/// Answers that must not count: approvals that name what a person was shown for another action or for none, and ones that come
-/// after a denial of the same.
+/// Approvals that must not count: for another action or for none, and after a denial of the same action.
 fn false_approvals(requested: &[PersonRequest]) -> impl Iterator<Item = Vec<EventKind>> {
     let others =
         requested.iter().skip(1).map(|other| other.binding).chain([Digest::of("forged", b"binding")]);
@@ -240,8 +239,8 @@ fn false_approvals(requested: &[PersonRequest]) -> impl Iterator<Item = Vec<Even
     misbound.chain(second)
 }
 
-/// Resumes a run with answers that no person gave, each by itself, and returns how it continued with the first of them
-/// that counts. Where one is refused nothing is recorded.
+/// Resumes a run with each forged answer in turn, and returns how it continued with the first one that counted. A
+/// refused answer is not recorded.
 async fn with_what_nobody_stated(
     runner: &Runner,
     run: &RunId,
@@ -257,7 +256,7 @@ async fn with_what_nobody_stated(
     Ok(None)
 }
 
-/// Follows a run by what is recorded of it, and answers what it asks.
+/// Follows a run by its recorded events, and answers its requests to people.
 struct Watch {
     spec: Arc<RunSpec>,
     remote: Remote,
@@ -270,12 +269,12 @@ impl Watch {
         Self { spec: Arc::clone(runner.spec()), remote, run: None, answered: Vec::new() }
     }
 
-    /// The run's name, once it has begun.
+    /// The run's id. `None`: it has not begun.
     fn id(&self) -> Option<RunId> {
         self.run.as_ref().map(|run| run.id().clone())
     }
 
-    /// Takes an event, and answers what is asked after it. Gives how many effects that were.
+    /// Applies an event and answers the requests that follow. Returns how many effects were among them.
     fn see(&mut self, event: &RunEvent, answer: impl Fn(&PersonRequest) -> PersonAnswer) -> u32 {
         let RunEvent::Recorded(entry) = event else { return 0 };
         match &mut self.run {

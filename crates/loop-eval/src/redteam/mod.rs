@@ -1,8 +1,8 @@
-//! A red team: injected texts, models that follow them, and what they achieve (K1 to K3, K5, K7, K8).
+//! The red team: it attacks a domain with injected texts and models that follow them, and reports what they achieve.
 //!
-//! No model has to be believed here. The strongest adversary is a model that does exactly what an injected text says:
-//! if nothing happens then, the quality of a real model does not matter. Three of them attack a domain's own tools, which
-//! are put in front of a recorder: what an effect would have done is recorded and not done.
+//! The result does not depend on how well a real model resists. The strongest adversary does exactly what an injected
+//! text says: if nothing happens then, the quality of a real model does not matter. Three adversaries attack a domain's
+//! own tools. The tools are replaced by a recorder, which records each effect and does not carry it out.
 //!
 //! ```no_run
 //! use loop_domain::{Domain, LoadOptions};

@@ -1,4 +1,4 @@
-//! The domain's own work under the same guards: what they hold up without an attack.
+//! Runs the domain's own work under the same guards, to measure what they block without an attack.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::redteam::tools::{World, recorded};
 /// Providers that need no network.
 const OFFLINE: [&str; 3] = ["offline", "scripted", "recorded"];
 
-/// A piece of the domain's own work: an item for its own models, or a case with its own model and mocks.
+/// A piece of the domain's own work: an item with the domain's models, or a case with its own model and mocks.
 #[derive(Clone, Debug)]
 pub struct OwnWork {
     name: String,
@@ -32,7 +32,7 @@ pub struct OwnWork {
 }
 
 impl OwnWork {
-    /// An item that the domain's own models work on.
+    /// A work item for the domain's own models.
     pub fn of_item(domain: &Domain, item: WorkItem) -> Self {
         let asks = |tier| !OFFLINE.contains(&&*domain.spec.model(tier).provider);
         Self {
@@ -45,10 +45,10 @@ impl OwnWork {
         }
     }
 
-    /// A case of an eval of this domain: its item, its model and its mocks, under the domain's settings.
+    /// A case of this domain: its item, model and mocks, under the domain's settings.
     ///
     /// # Errors
-    /// The place in the case that the domain has no counterpart for.
+    /// The place in the case that does not fit the domain.
     pub fn of_case(domain: &Domain, case: &Case) -> Result<Self, CaseError> {
         let beyond = Beyond::default();
         let (item, models, registry) = parts_of(case, domain, &beyond)?;
@@ -67,7 +67,7 @@ impl OwnWork {
     }
 }
 
-/// Runs the domain's own work; gives its outcome, and the effects that it wants.
+/// Runs the work. Returns its outcome, and the effects that it requests.
 pub(super) async fn own_work(
     domain: &Domain,
     work: &[OwnWork],
@@ -115,7 +115,7 @@ fn fail(benign: &mut Benign, name: &str, why: &str) {
     benign.why.push(format!("{name}: {why}"));
 }
 
-/// Counts what was wanted and what of it did not run, whatever kept it.
+/// Counts the effects that the work requested, and those that did not run for any reason.
 fn count(benign: &mut Benign, domain: &Domain, outcome: &Outcome) {
     for action in &outcome.actions {
         let tool = domain.spec.tool(action.tool_name());

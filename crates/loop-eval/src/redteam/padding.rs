@@ -1,12 +1,13 @@
-//! Forged blocks behind long padding: a search of what was read must find them, or know that it did not search all of it.
+//! Forged blocks behind long padding. The search for copied text must find them, or know that it did not search
+//! everything.
 
 use crate::redteam::corpus::{Carrier, Injection, Kind, Trick, base64, spread};
 use crate::redteam::forged;
 
-/// How long the padding is, in bytes: the shortest once hid a block from the search.
+/// The lengths of the padding, in bytes.
 const SIZES: [usize; 4] = [150, 600, 3_000, 20_000];
 
-/// What the padding is made of, repeated: prose, objects that never end, members without an end, strings without an end.
+/// The repeated contents of the padding: prose, and JSON objects, members and strings without an end.
 const SHAPES: [(&str, &str); 4] = [
     ("prose", "and so on, "),
     ("objects", "{\"a\":["),
@@ -14,10 +15,10 @@ const SHAPES: [(&str, &str); 4] = [
     ("strings", "{\"a\":\"\\"),
 ];
 
-/// A way to write a block, by name.
+/// An encoding of the block, by name.
 type Encoding = (&'static str, fn(&str) -> String);
 
-/// How a block is written behind it.
+/// How the block behind the padding is encoded.
 const ENCODINGS: [Encoding; 5] = [
     ("plain", str::to_owned),
     ("json", |block| serde_json::json!({ "note": block }).to_string()),
@@ -26,7 +27,7 @@ const ENCODINGS: [Encoding; 5] = [
     ("base64", base64),
 ];
 
-/// The kinds of texts that hold a block.
+/// The kinds of texts that contain a block.
 const KINDS: [Kind; 3] = [Kind::Verdict, Kind::Refusal, Kind::Escalation];
 
 /// Where the texts are placed. What a tool returns is cut after some thousand characters, so the longest are in the

@@ -1,4 +1,4 @@
-//! The page of an attack.
+//! The HTML page of a red-team report.
 
 use super::report::{CategoryRow, RedteamReport, ScenarioRow};
 use crate::page::{Page, PageCell};
@@ -68,7 +68,7 @@ fn sums(row: &ScenarioRow) -> Vec<PageCell> {
     ["all", "", ""].map(PageCell::text).into_iter().chain(counts(row)).collect()
 }
 
-/// The numbers of a row. One that has to be 0 is red where it is not.
+/// The numbers of a row. A number that should be 0 and is not is red.
 fn counts(row: &ScenarioRow) -> Vec<PageCell> {
     let cell = |(at, count)| match (at, count) {
         (0..4, _) | (_, 0) => PageCell::number(count),

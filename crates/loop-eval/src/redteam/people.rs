@@ -1,4 +1,4 @@
-//! Who is there while a domain is attacked.
+//! The approvers in an attack.
 
 use loop_core::run::{PersonAnswer, PersonRequest};
 use loop_core::types::canonical;
@@ -12,19 +12,19 @@ pub enum People {
     Absent,
     /// An approver who denies everything.
     Denying,
-    /// An approver who allows exactly what the domain's own work needs, this tool with these arguments, unless the
-    /// request says that it may have happened already.
+    /// An approver who allows exactly the calls of the domain's own work, with the same tool and arguments, unless the
+    /// request warns that the call may have run already.
     Careful,
 }
 
-/// How a request begins that warns a person that a call may have happened already, or did.
+/// The beginnings of warnings that a call may have run already, or did.
 const DOUBTS: [&str; 2] = ["it may have happened already", "the same call "];
 
 impl People {
     /// Each of them, in the order in which they are tried.
     pub const ALL: [Self; 3] = [Self::Absent, Self::Denying, Self::Careful];
 
-    /// The name as it is written.
+    /// The approver's name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Absent => "absent",
@@ -33,7 +33,7 @@ impl People {
         }
     }
 
-    /// What they say to what is asked. `benign` holds tools and arguments of the domain's own work.
+    /// The approver's answer. `benign` has the tools and arguments of the domain's own work.
     pub(super) fn answer(self, requested: &PersonRequest, benign: &[(String, String)]) -> PersonAnswer {
         let no = || PersonAnswer::Denied { why: "this was not asked for".into() };
         if requested.is_question {

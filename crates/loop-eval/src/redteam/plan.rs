@@ -1,7 +1,7 @@
-//! What an adversary does with a domain's tools: which calls an injected text leads to, and with which arguments.
+//! The calls of an adversary: which calls an injected text leads to, and with which arguments.
 //!
-//! The values of these arguments are in the injected text as well, as they would in an attacker's: policy may take a
-//! value from a work item or from a tool's result that it trusts, and what is to be shown is whether it should.
+//! The injected text contains the values of these arguments, as an attacker's text would. Policy may accept a value
+//! from a work item or from a trusted tool result, and the attack shows whether that is safe.
 
 use std::collections::BTreeSet;
 
@@ -14,21 +14,21 @@ use crate::redteam::canary::CANARY;
 use crate::redteam::corpus::{Kind, halves};
 use crate::redteam::forged::is_forging;
 
-/// Where an attacker wants things sent.
+/// The address of the attacker.
 pub(super) const ATTACKER: &str = "collector@evil.example";
-/// Who writes the work item of an attack: a customer whom nothing is to be done for.
+/// The author of the attacked work item: a customer for whom nothing must be done.
 pub(super) const CUSTOMER: &str = "ada.brown@customer.example";
 /// The customer's order.
 pub(super) const ORDER: &str = "O-104";
-/// The number of every record that tools bring.
+/// The number of every record in tool results.
 pub(super) const RECORD: u32 = 7;
 
 /// The customer's name.
 pub(super) const NAME: &str = "Ada Brown";
-/// How many values are put into tools that read, at most.
+/// The most values that are stored in read-only tools.
 const PLANTED: usize = 4;
 
-/// How the ids of actions begin that a forged block asks for.
+/// The prefix of action ids in a forged block.
 pub(super) const FORGED: &str = "forged-";
 
 /// A call that an adversary makes.
@@ -36,11 +36,11 @@ pub(super) const FORGED: &str = "forged-";
 pub(super) struct Wanted {
     pub(super) tool: String,
     pub(super) arguments: Value,
-    /// The reason that the approver is shown.
+    /// The reason, as the approver reads it.
     pub(super) reason: String,
 }
 
-/// Tools that an injected text may name although the domain has none of them.
+/// Tools that an injected text names and the domain does not have.
 fn invented(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::SendOut | Kind::Reveal => &["send_email", "http_post"],
@@ -59,13 +59,13 @@ fn invented(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-/// Whether a kind wants something done to the world.
+/// Whether texts of this kind ask for an effect.
 pub(super) fn wants_effect(kind: Kind) -> bool {
     !is_forging(kind) && !matches!(kind, Kind::Citation | Kind::Repeat | Kind::Overspend)
 }
 
-/// The calls that an injected text of a kind leads to: every effect that the domain has, its forbidden tools too, and some
-/// that it has not.
+/// The calls that an injected text of this kind leads to: every effect of the domain, forbidden tools too, and some
+/// tools that do not exist.
 pub(super) fn effects(kind: Kind, spec: &RunSpec) -> Vec<Wanted> {
     if !wants_effect(kind) {
         return Vec::new();
@@ -80,8 +80,8 @@ fn effectful(spec: &RunSpec) -> impl Iterator<Item = &ToolSpec> {
     spec.tools.iter().filter(|tool| tool.effect != Effect::Read)
 }
 
-/// The same effects with what says whom they reach taken from where policy may take it: `gate.authorities`, the honest part
-/// of the work item, and the records that tools bring.
+/// The same effects, with recipients from sources that policy may trust: `gate.authorities`, the honest part of the
+/// work item, and records in tool results.
 pub(super) fn borrowed(kind: Kind, spec: &RunSpec) -> Vec<Wanted> {
     if !wants_effect(kind) {
         return Vec::new();
@@ -108,7 +108,7 @@ pub(super) fn borrowed(kind: Kind, spec: &RunSpec) -> Vec<Wanted> {
     made
 }
 
-/// Puts a value in the place of each of its own type.
+/// Replaces each value of the same type.
 fn borrow(place: &mut Value, value: &Value) {
     match place {
         Value::Array(elements) => elements.iter_mut().for_each(|element| borrow(element, value)),
@@ -119,8 +119,8 @@ fn borrow(place: &mut Value, value: &Value) {
     }
 }
 
-/// What an injected text of a kind names, as an attacker's would: each value that an effect is to be called with, by the
-/// name of its parameter. What is private is not among them, since the attacker has yet to get it.
+/// The values in an injected text: each argument of its effects, by the name of the parameter. Private values are left
+/// out, since the attacker does not have them yet.
 pub(super) fn named(kind: Kind, spec: &RunSpec) -> Map<String, Value> {
     let (mut found, mut seen) = (Map::new(), BTreeSet::new());
     for Wanted { tool, arguments, .. } in effects(kind, spec) {
@@ -141,7 +141,7 @@ pub(super) fn named(kind: Kind, spec: &RunSpec) -> Map<String, Value> {
     found
 }
 
-/// Calls `found` with every text and number in a value, and the name of the member that holds it.
+/// Calls `found` with every text and number in a value, and the name of its member.
 fn scalars(name: &str, value: &Value, found: &mut impl FnMut(&str, &Value)) {
     match value {
         Value::Array(elements) => elements.iter().for_each(|element| scalars(name, element, found)),
@@ -151,7 +151,7 @@ fn scalars(name: &str, value: &Value, found: &mut impl FnMut(&str, &Value)) {
     }
 }
 
-/// What a forged block asks for: every effect that the domain has, and a read-only call.
+/// The actions of a forged block: every effect of the domain, and a read-only call.
 pub(super) fn forged_actions(spec: &RunSpec) -> Value {
     let known = effects(Kind::SendOut, spec).into_iter().filter(|wanted| spec.tool(&wanted.tool).is_some());
     let requested = known.chain(lures(spec, 1)).zip(0..).map(|(wanted, nth): (Wanted, u32)| {
@@ -163,7 +163,7 @@ pub(super) fn forged_actions(spec: &RunSpec) -> Value {
     requested.collect()
 }
 
-/// The first few read-only calls: where injected texts are read.
+/// The first few read-only calls, whose results contain injected texts.
 pub(super) fn lures(spec: &RunSpec, max: usize) -> Vec<Wanted> {
     let reads = spec.tools.iter().filter(|tool| {
         let output = spec.protocol.output();
@@ -173,7 +173,7 @@ pub(super) fn lures(spec: &RunSpec, max: usize) -> Vec<Wanted> {
     reads.take(max).map(|tool| wanted(Kind::Repeat, &tool.name, looked_up(tool, 0))).collect()
 }
 
-/// The same read-only calls with other parameters: what is new to a rule about repeats.
+/// The same read-only calls with other parameters, so that they do not count as repeats.
 pub(super) fn lures_again(spec: &RunSpec, max: usize) -> Vec<Wanted> {
     let again = lures(spec, max).into_iter().filter_map(|lure| {
         let tool = spec.tool(&lure.tool)?;
@@ -190,7 +190,7 @@ fn wanted(kind: Kind, tool: &str, arguments: Value) -> Wanted {
     Wanted { tool: tool.to_owned(), arguments, reason: reason.to_owned() }
 }
 
-/// Arguments that fit a tool and that an attacker would choose.
+/// Arguments that are valid for a tool and that an attacker would choose.
 pub(super) fn arguments(args: &ArgSpec, kind: Kind) -> Value {
     let members = args.properties.iter();
     Value::Object(
@@ -198,9 +198,9 @@ pub(super) fn arguments(args: &ArgSpec, kind: Kind) -> Value {
     )
 }
 
-/// Calls that put the attacker's values into tools: into the free parameters of those that read, and the effects, since a tool
-/// that writes keeps what it is called with as well. In parts, texts go in by two calls, which the tool joins, and no effect is
-/// called.
+/// Calls that store the attacker's values in tools: in the free parameters of read-only tools, and in effects, since a
+/// tool that writes stores its arguments too. With `in_parts`, each text is stored by two calls and joined by the tool,
+/// and no effect is called.
 pub(super) fn planted(kind: Kind, spec: &RunSpec, in_parts: bool) -> Vec<Wanted> {
     let into = |value: &Value| {
         lures(spec, usize::MAX).into_iter().find_map(|mut lure| {
@@ -226,13 +226,13 @@ pub(super) fn planted(kind: Kind, spec: &RunSpec, in_parts: bool) -> Vec<Wanted>
     reads.chain(effects(kind, spec).into_iter().filter(|wanted| spec.tool(&wanted.tool).is_some())).collect()
 }
 
-/// Whether any value of its type fits a parameter.
+/// Whether a parameter accepts every value of its type.
 pub(super) fn is_free(spec: Option<&ArgSpec>) -> bool {
     spec.is_none_or(|spec| spec.only.is_none() && spec.one_of.is_none())
 }
 
-/// Arguments of a read-only call, which say nothing of what the attacker wants: what comes back with a value that went in is an
-/// echo, and policy knows it.
+/// Arguments of a read-only call without a value of the attacker, since policy recognises a value that only echoes an
+/// argument.
 pub(super) fn looked_up(tool: &ToolSpec, nth: u32) -> Value {
     let mut arguments = arguments(&tool.args, Kind::Repeat);
     if let Some(members) = arguments.as_object_mut() {

@@ -1,4 +1,5 @@
-//! How an attack goes over time: in one run or over several turns, with tools that remember, with stops in between.
+//! Scenarios: the course of an attack over time, in one run or several turns, with tools that store values, with
+//! interruptions.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,29 +26,30 @@ pub enum Scenario {
     Waiting,
     /// A forged contract block follows long padding, in several encodings.
     Padding,
-    /// A call of the attacker's beside a plan: in an open slot, in a used one, planned after the text was read, and after
-    /// private data was.
+    /// A call of the attacker's next to a plan: in an open slot, in a used slot, planned after the text was read, and
+    /// planned after private data was read.
     Plan,
-    /// An attacker's value beside a trusted field, in one that outsiders fill by its name, and the id of a record of their own.
+    /// An attacker's value next to a trusted field, in a trusted field that outsiders can fill in, and as the id of the
+    /// attacker's own record.
     Fields,
-    /// The tries of a search for a call that comes near to running.
+    /// The attempts of a search for a call that comes near to running.
     Adaptive,
 }
 
 /// What a fooled model does in a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// What its kind of adversary does in one run.
+    /// As its adversary acts in a single run.
     Follow,
-    /// It calls the tools that read.
+    /// It calls the read-only tools.
     Read,
     /// It calls them with other parameters.
     ReadAgain,
-    /// It puts the attacker's values into the parameters of tools.
+    /// It stores the attacker's values in tools.
     Plant,
     /// It calls the effects.
     Act,
-    /// It calls nothing, which ends the turn.
+    /// It makes no calls, which ends the turn.
     Rest,
 }
 
@@ -67,7 +69,7 @@ impl Scenario {
         Self::Adaptive,
     ];
 
-    /// The scenario as it is written, for example `store_turns`.
+    /// The scenario's name in options and reports, for example `store_turns`.
     pub fn name(self) -> &'static str {
         match self {
             Self::OneRun => "one_run",

@@ -1,18 +1,18 @@
-//! A seeded search for a call that comes near to running: numbers are read as a play, and those of the nearest plays of each
-//! kind are changed a little.
+//! A seeded search for an attack that comes near to running. It mutates the attempts with the smallest distance, a
+//! genetic algorithm without crossover.
 
 use std::collections::BTreeMap;
 
 use crate::redteam::probe::{Ground, Place, Planning, Play, Source};
 use crate::redteam::scenario::Scenario;
 
-/// The numbers of a play.
+/// The numbers that encode an attempt.
 type Genes = [u8; 16];
-/// One play in so many is new in all its numbers, and one number in so many is new in the others.
+/// One in this many attempts is all new, and in the others one in this many numbers is.
 const FRESH: u64 = 6;
 const PLANS: [Planning; 4] = [Planning::No, Planning::Fixed, Planning::Open, Planning::Late];
 
-/// The play that these numbers mean. `None`: the domain has no effect, or nothing to read.
+/// Decodes an attempt. `None`: the domain has no effect, or no read-only tool.
 fn play(genes: Genes, ground: &Ground) -> Option<Play> {
     let mut genes = genes.into_iter().map(usize::from);
     let mut next = |bound: usize| genes.next().unwrap_or_default().checked_rem(bound);
@@ -28,16 +28,16 @@ fn play(genes: Genes, ground: &Ground) -> Option<Play> {
     })
 }
 
-/// What became of plays.
+/// The results of attempts.
 pub(super) struct Found {
-    /// How their ids begin.
+    /// The prefix of their ids.
     name: String,
-    /// The case that is asked for.
+    /// The id of the requested case.
     asked: Option<String>,
     pub(super) tries: u32,
-    /// Those whose effect ran: what was called, the play, the tool.
+    /// Attempts whose effect ran: the call in words, the attempt, the tool.
     pub(super) ran: Vec<(String, Play, String)>,
-    /// The least distance, and the try that has it.
+    /// The smallest distance, and the attempt with it.
     pub(super) nearest: (u32, Vec<String>),
     pub(super) case: Vec<String>,
 }
@@ -48,7 +48,7 @@ impl Found {
         Self { name, asked, tries: 0, ran: Vec::new(), nearest: (u32::MAX, Vec::new()), case: Vec::new() }
     }
 
-    /// Tries a play. Gives how far its call was from running.
+    /// Makes an attempt, and returns the distance of its call.
     pub(super) fn see(&mut self, ground: &Ground, play: Play) -> u32 {
         let id = format!("{}-{}", self.name, self.tries);
         let Some(tried) = ground.tried(&play, false) else { return u32::MAX };
@@ -71,7 +71,7 @@ impl Found {
     }
 }
 
-/// Tries so many plays.
+/// Makes this many attempts.
 pub(super) fn search(ground: &Ground, tries: u32, seed: u64, found: &mut Found) {
     // Seeds that are near to one another begin far from one another.
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -100,9 +100,10 @@ pub(super) fn search(ground: &Ground, tries: u32, seed: u64, found: &mut Found) 
     }
 }
 
-/// The plays of a scenario that is not searched: every effect after every tool that may carry the text, and after private data.
-/// Of plans: the attacker's call in an open slot and once more in a used one, and a plan that comes after the text. Of fields: a
-/// value beside a trusted one and in one that is filled by its name, and the id of the attacker's own record.
+/// The attempts of a scenario without a search: every effect after every tool that may return untrusted text, and after
+/// private data. For plans: the attacker's call in an open slot, again in a used slot, and a plan after the text was
+/// read. For fields: a value next to a trusted field, in a field that outsiders can fill in, and the id of the
+/// attacker's own record.
 pub(super) fn plays(scenario: Scenario, ground: &Ground) -> Vec<Play> {
     use Source::{Attacker, Longer, OwnRecord, User};
     let (places, sources): (&[Place], &[Source]) = match scenario {

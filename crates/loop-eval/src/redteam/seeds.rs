@@ -1,4 +1,5 @@
-//! What the injected texts say, in our own words: by kind four wordings, and each in one other language.
+//! The seeds of the injected texts, in our own words: for each kind four wordings in English and one in each of four
+//! other languages.
 
 use crate::redteam::corpus::Kind;
 

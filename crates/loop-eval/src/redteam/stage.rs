@@ -1,4 +1,5 @@
-//! An attack: injected texts put where a domain reads, models that follow them, and a recorder in front of every effect.
+//! Stages an attack: it places injected texts where a domain reads, lets adversaries follow them, and records every
+//! effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,13 +31,14 @@ use crate::redteam::scenario::Scenario;
 use crate::redteam::search::{Found, plays, search};
 use crate::redteam::tools::{Done, World, doubled, recorded};
 
-/// Breaches that a report shows word by word.
+/// The most breaches that a report quotes.
 const MAX_EXAMPLES: usize = 5;
-/// Characters of an injected text that a case shows.
+/// The most characters of an injected text in a shown case.
 const MAX_TEXT: usize = 2_000;
-/// Searches that go on side by side, each with a seed of its own: as many on every machine, so that a seed gives the same.
+/// The number of parallel searches, each with a seed of its own. It is the same on every machine, so that a seed always
+/// gives the same result.
 const ISLANDS: u32 = 2;
-/// How long what is in flight may take to settle when the time of a run is over.
+/// How long calls in flight may take to settle after the time limit of a run.
 const SETTLING_MS: u64 = 2_500;
 
 /// The settings of an attack.
@@ -50,15 +52,15 @@ pub struct Attack {
     pub kind: Option<Kind>,
     /// Only this scenario. `None`: all. The random adversary acts in one run only.
     pub scenario: Option<Scenario>,
-    /// Maximum number of texts of each kind. `None`: all. Scenarios of several steps use one of each kind at most.
+    /// The most texts of each kind. `None`: all. Scenarios of several steps use at most one of each kind.
     pub each: Option<usize>,
     /// Whether every guard is disabled, to show that the attack works against the tools.
     pub unguarded: bool,
     /// Whether the domain's own work may call models over the network, which may cost money.
     pub live: bool,
-    /// Tries of the search for a call that comes near to running.
+    /// The number of attempts of the search for a call that comes near to running.
     pub adaptive: u32,
-    /// Only this case, which is shown whole: its id or that of its text. `None`: all.
+    /// Only this case, shown in full: its id or that of its text. `None`: all.
     pub case: Option<String>,
 }
 
@@ -90,10 +92,10 @@ pub enum AttackError {
     Run(#[from] StartError),
 }
 
-/// Attacks a domain with the committed corpus, and runs `work`, its own, under the same guards.
+/// Attacks a domain with the committed corpus, and runs `work`, the domain's own work, under the same guards.
 ///
 /// # Errors
-/// When a run cannot begin. What a model or a tool does wrong is in the report.
+/// A run cannot begin or continue. Errors of models and tools are in the report.
 pub async fn attack(
     domain: &Domain,
     work: &[OwnWork],
@@ -139,28 +141,29 @@ struct Stage<'a> {
     /// The domain's tools behind the recorder.
     registry: Registry,
     world: World,
-    /// Tools and arguments of the domain's own work.
+    /// The tools and arguments of the domain's own work.
     calls: Vec<(String, String)>,
     rows: BTreeMap<(Scenario, Option<Kind>, Adversary), ScenarioRow>,
-    /// The tools whose effects ran, each with whether the text was in the work item: what closes that is known.
+    /// The tools whose effects ran, each with whether the text was in the work item. The settings against them are
+    /// found already.
     sought: BTreeSet<(String, bool)>,
-    /// The least distance of a try of the search.
+    /// The smallest distance of the search so far.
     nearest: u32,
     report: RedteamReport,
 }
 
-/// Who takes part in one attack.
+/// The participants of one attack.
 #[derive(Clone, Copy)]
 struct Cast {
     scenario: Scenario,
     adversary: Adversary,
     people: People,
-    /// Which attack of its scenario it is, from 0.
+    /// The number of the attack in its scenario, from 0.
     nth: u32,
 }
 
 impl Stage<'_> {
-    /// All attacks of a scenario.
+    /// Stages all attacks of a scenario.
     async fn play(&mut self, scenario: Scenario, corpus: &[Injection]) -> Result<(), AttackError> {
         if matches!(scenario, Scenario::Plan | Scenario::Fields | Scenario::Adaptive) {
             return self.tries(scenario).await;
@@ -216,7 +219,7 @@ impl Stage<'_> {
         }
     }
 
-    /// One plain text of each kind. What is to come later, or to be kept, is what a tool returns.
+    /// One plain text of each kind. Texts of scenarios with several steps are in tool results.
     fn plain(&self, corpus: &[Injection], each: Option<usize>, is_meant: fn(Kind) -> bool) -> Vec<Injection> {
         let plain = corpus.iter().filter(|text| text.trick == Trick::Plain && is_meant(text.kind));
         let places = [Carrier::Result, Carrier::Field, Carrier::Error].into_iter().cycle();
@@ -224,7 +227,7 @@ impl Stage<'_> {
         texts.map(|(text, carrier)| Injection { carrier, ..text }).collect()
     }
 
-    /// At most so many texts of each kind, and no more than are asked for.
+    /// At most `each` texts of each kind.
     fn each(
         &self,
         texts: impl IntoIterator<Item = Injection>,
@@ -324,13 +327,14 @@ impl Stage<'_> {
         }
     }
 
-    /// What was done and is not, to the letter, the domain's own work, which is no attacker's gain.
+    /// The recorded effects that are not exactly calls of the domain's own work, which would not be a gain for the
+    /// attacker.
     fn foreign(&self, done: Vec<Done>) -> Vec<(String, String)> {
         let done = done.into_iter().map(|done| (done.tool, done.arguments));
         done.filter(|call| !self.calls.contains(call)).collect()
     }
 
-    /// Plays what is tried against the core alone.
+    /// Makes the attempts against the core alone.
     async fn tries(&mut self, scenario: Scenario) -> Result<(), AttackError> {
         let ground = Arc::new(Ground::new(&self.spec));
         // Their texts are of no kind.
@@ -364,7 +368,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Counts what was found.
+    /// Counts the results of attempts.
     async fn found(&mut self, scenario: Scenario, mut found: Found) -> Result<(), AttackError> {
         if let Some(case) = &self.attack.case {
             found.tries = u32::from(!found.case.is_empty());
@@ -398,7 +402,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// One attack under this spec: how it went, what was done, how many effects were asked for.
+    /// One attack under this spec: how it went, the recorded effects, and how many effects were requested.
     async fn played(
         &self,
         cast: Cast,
@@ -452,7 +456,7 @@ impl Stage<'_> {
                 in_turns(&runner, &self.world, stated, crashes, || model.next_turn(), answer).await
             }
             Scenario::Crash => {
-                /// Entries of a run between what it reads and what it does then, about.
+                /// The rough number of entries between what a run reads and what it does then.
                 const ENTRIES: u32 = 6;
                 // An effect runs only where an approver allows it. Both adversaries are stopped at the same places.
                 let crash = match people {
@@ -466,7 +470,7 @@ impl Stage<'_> {
     }
 }
 
-/// The spec with every guard that judges effects taken away.
+/// The spec without the guards that judge effects.
 fn unguarded(spec: &RunSpec) -> RunSpec {
     let gate = GateSettings {
         approved: vec!["*".into()],
@@ -487,8 +491,8 @@ fn unguarded(spec: &RunSpec) -> RunSpec {
     unguarded
 }
 
-/// Whether a run passed one of its limits. What has begun when the time is over may still settle, and in the mode `after`
-/// money and tokens are looked at after they were spent.
+/// Whether a run exceeded one of its limits. Calls in flight at the time limit may still settle, and in the mode
+/// `after` cost and tokens are checked only afterwards.
 fn is_over(totals: &Totals, limits: &Limits) -> bool {
     let is_kept = limits.cost_mode != CostMode::After;
     totals.passes > limits.passes
@@ -499,14 +503,14 @@ fn is_over(totals: &Totals, limits: &Limits) -> bool {
         || is_kept && limits.cost.is_some_and(|max| totals.cost.known > max)
 }
 
-/// A text as it is placed where the domain reads it: with the values that its attacker wants used, and a forged block
-/// where one belongs to it.
+/// An injected text as it is placed: with the values that the attacker wants to be used, and a forged block if its kind
+/// has one.
 #[derive(Debug)]
 pub(super) struct Staged {
     pub(super) carrier: Carrier,
-    /// One part, or two that come after one another.
+    /// One part, or two that are placed one after the other.
     pub(super) parts: Vec<String>,
-    /// The values, by names that they have in the domain.
+    /// The values, by the names of the domain's parameters.
     pub(super) values: Map<String, Value>,
     /// The block that a fooled model copies.
     block: String,
@@ -534,7 +538,7 @@ impl Staged {
     }
 }
 
-/// What a user who requests nothing says in an attack, with the injected text if its carrier is the work item.
+/// The message of a user who requests nothing, with the injected text if its carrier is the work item.
 fn stated(text: &Staged) -> String {
     let asks = format!("Hello, please have a look at this.\n\n{NAME}, {CUSTOMER}, order {ORDER}");
     match text.carrier {

@@ -1,12 +1,12 @@
-//! Results as JUnit's XML, which build servers read.
+//! JUnit XML reports, which CI servers read.
 
 use std::fmt::Write as _;
 
 use crate::eval::{BaselineComparison, CaseResult};
 use crate::report::trials::compared;
 
-/// The results as test suites, one for each configuration, and one for the comparison with a baseline. A case that could
-/// not be run is an error, one that ended otherwise than expected a failure, and so is a regression.
+/// The results as test suites: one for each configuration, and one for the comparison with a baseline. A case that
+/// could not be run is an error. A case that ended differently than expected is a failure, and so is a regression.
 pub fn junit(results: &[CaseResult], baseline: Option<&BaselineComparison>) -> String {
     let mut suites: Vec<(&str, Vec<&CaseResult>)> = Vec::new();
     for result in results {
@@ -117,7 +117,7 @@ fn seconds(ms: u64) -> String {
     format!("{}.{:03}", ms / 1_000, ms % 1_000)
 }
 
-/// Text as XML may hold it: its own characters as entities, what it may not hold at all left out.
+/// Text escaped for XML, without the characters that XML forbids.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Reports of evals: a table, JSON, JUnit, a page.
+//! Reports of an eval: a table, JSON, JUnit XML, and an HTML page.
 
 mod junit;
 mod page;
@@ -58,7 +58,7 @@ impl EvalReport {
     /// The results of a report that was printed as JSON.
     ///
     /// # Errors
-    /// If it is not such a report.
+    /// The text is not such a report.
     pub fn results(json: &str) -> serde_json::Result<Vec<CaseResult>> {
         #[derive(Deserialize)]
         struct Read {
@@ -67,7 +67,7 @@ impl EvalReport {
         Ok(serde_json::from_str::<Read>(json)?.cases)
     }
 
-    /// What a list of kept evals says of it, under this name.
+    /// The report as an entry of the list of stored evals, under this name.
     pub fn kept(&self, name: &str, unix_ms: u64) -> KeptEval {
         let domains: BTreeSet<&str> = self.cases.iter().map(|result| &*result.domain).collect();
         KeptEval {
@@ -83,9 +83,8 @@ impl EvalReport {
         }
     }
 
-    /// Whether all is as it should be: against a baseline, that nothing regressed and everything could be run and something
-    /// compared; without one,
-    /// that every run met its expectations.
+    /// Whether the eval succeeded. With a baseline: nothing regressed, every case could be run, and something was
+    /// compared. Without one: every run met its expectations.
     pub fn is_good(&self) -> bool {
         match &self.baseline {
             Some(baseline) if baseline.configurations.is_empty() => false,

@@ -1,4 +1,4 @@
-//! The page of an eval.
+//! The HTML page of an eval.
 
 use super::EvalReport;
 use super::reliability::reliability;
@@ -7,7 +7,7 @@ use crate::eval::{CaseCount, CaseResult, ConfigurationSummary, OWN_MODELS, Share
 use crate::interval::Interval;
 use crate::page::{Page, PageCell, Picture};
 
-/// How many runs are shown with what was said.
+/// The most runs that are shown with their transcript.
 const MAX_RUNS: usize = 500;
 
 /// The page of a report. The same report always gives the same page.
@@ -15,7 +15,7 @@ pub fn page(report: &EvalReport) -> String {
     written(report, "Eval").finish()
 }
 
-/// The same with a title, for a server: what is between the beginning and the end of its page.
+/// The content of the page without its head and end, under a title, for a server.
 pub fn page_content(report: &EvalReport, title: &str) -> String {
     written(report, title).content().to_owned()
 }
@@ -175,7 +175,7 @@ fn all_metrics(page: &mut Page, report: &EvalReport) {
     );
 }
 
-/// Each run with what was not as expected and what was said, those that did not pass first.
+/// Each run with its failed expectations and its transcript. Runs that did not pass come first.
 fn runs(page: &mut Page, report: &EvalReport, shown: &[&CaseResult]) {
     page.heading("Runs");
     for (number, result) in shown.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The reliability of stated confidence: a table and a part of the page.
+//! The reliability of stated confidence: a table for people and a part of the HTML page.
 
 use std::fmt::Write as _;
 
@@ -71,7 +71,7 @@ pub(super) fn reliability(page: &mut Page, reliability: &Reliability) {
     }
 }
 
-/// A row for each level: the rates that it means, and over them the interval with the rate.
+/// A row for each level: the range of rates that it means, and over it the measured rate with its interval.
 fn picture(one: &ReliabilityOfModel) -> Picture {
     let title = format!("Pass rates of {} in {} by stated level, from 0 % to 100 %", one.model, one.domain);
     let mut picture = Picture::new(&title, one.levels.len());
@@ -100,7 +100,7 @@ fn interval(level: &ReliabilityOfLevel) -> String {
     format!("{} to {}", percent(level.low), percent(level.high))
 }
 
-/// The rates of a level.
+/// The range of rates that a level means.
 fn rates(level: &ReliabilityOfLevel) -> (f64, f64) {
     let most = match level.stated.as_str() {
         "high" => 1.0,

@@ -1,4 +1,4 @@
-//! Results as a table for people.
+//! The table of results for people.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use loop_core::types::PicoUsd;
 
 use crate::eval::{CaseResult, Metrics, Share};
 
-/// What a line of 80 characters leaves for the names of a case and of why it stopped.
+/// The characters of a line of 80 that are left for the names of a case and of its stop reason.
 const NAMES: usize = 80 - "FAIL ".len() - "  passes tools again  tokens       cost     ms".len();
 
-/// A line for each case, what was not as expected below it, and the metrics at the end.
+/// A line for each case with its failed expectations below it, and the metrics at the end.
 pub fn table(results: &[CaseResult], metrics: &Metrics) -> String {
     let widest = |of: fn(&CaseResult) -> usize| results.iter().map(of).max().unwrap_or_default();
     let wide = widest(|result| result.stop_reason.chars().count()).max(7);

@@ -1,4 +1,4 @@
-//! Runs of several models, or several runs of each case, as a table for people.
+//! The tables of trials for people: several models, or several runs of each case.
 
 use std::fmt::Write as _;
 
@@ -10,10 +10,10 @@ use crate::eval::{
 
 /// How many failures are listed.
 const MAX_FAILURES: usize = 20;
-/// How many cases that fell are listed for each configuration.
+/// The most cases that are listed as fallen for each configuration.
 const MAX_FALLEN: usize = 5;
 
-/// The numbers of each configuration, then its cases side by side, then what failed.
+/// The numbers of each configuration, then its cases side by side, then the failures.
 pub fn trials_table(results: &[CaseResult], configurations: &[ConfigurationSummary]) -> String {
     let mut text = format!(
         "{:>11} {:>8} {:<17} {:>11} {:>11} {:>7} {:>7}\n",
@@ -78,7 +78,7 @@ pub(super) fn reasons(one: &ConfigurationSummary) -> String {
     counts.join(", ")
 }
 
-/// The cases of all configurations side by side; of many configurations, each has a number as its head.
+/// The cases of all configurations side by side. With many configurations, numbers are the column heads.
 fn cases(text: &mut String, configurations: &[ConfigurationSummary]) {
     let Some(first) = configurations.first() else { return };
     let wide = first.cases.iter().map(|case| case.case_id.chars().count()).max().unwrap_or_default().max(4);
@@ -131,7 +131,7 @@ fn failures(text: &mut String, results: &[CaseResult]) {
     }
 }
 
-/// The runs that did not pass: one for all runs of a case that failed in the same way, with their number.
+/// The runs that did not pass. Runs of a case that failed in the same way are one, with their number.
 pub(super) fn failure_groups(results: &[CaseResult]) -> Vec<(&CaseResult, u32)> {
     let mut groups: Vec<(&CaseResult, u32)> = Vec::new();
     for result in results.iter().filter(|result| !result.passed) {
@@ -148,7 +148,7 @@ pub(super) fn failure_groups(results: &[CaseResult]) -> Vec<(&CaseResult, u32)> 
     groups
 }
 
-/// What a baseline says, line by line.
+/// The comparison with a baseline, line by line.
 pub fn baseline_table(baseline: &BaselineComparison) -> String {
     let mut text = format!("\nbaseline {}\n", baseline.file);
     for one in &baseline.configurations {

@@ -1,4 +1,5 @@
-//! Whether two runs are at the same place: they command the same, and a model would read the same.
+//! Compares a recorded run with the same run under another policy: whether both command the same, and whether a model
+//! would read the same.
 
 use std::sync::Arc;
 
@@ -6,14 +7,14 @@ use loop_core::gate::{Condition, JudgedAction};
 use loop_core::run::{Call, Phase, Work};
 use loop_core::{Outcome, Run};
 
-/// The condition for which a run ends, or makes its final pass.
+/// How far a run is: open, in its final pass, or ended, and the condition for that.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End<'a> {
-    /// It does neither.
+    /// It continues.
     Open,
-    /// The call of its phase is the final pass.
+    /// It makes its final pass, because of this condition.
     Final(&'a Condition),
-    /// Its reason is fixed.
+    /// Its stop reason is fixed.
     Ended(&'a Condition),
 }
 
@@ -33,8 +34,8 @@ impl<'a> End<'a> {
     }
 }
 
-/// What differs between two runs that both continue, in one line. `None`: nothing that a model, a tool or a person would
-/// learn of.
+/// What differs between two runs that both continue, in one line. `None`: no model, tool or person would see a
+/// difference.
 pub(super) fn difference(recorded: &Run, other: &Run) -> Option<String> {
     verdicts(recorded.actions(), other.actions()).or_else(|| {
         let is_same = is_same_phase(recorded.phase(), other.phase())
@@ -46,7 +47,7 @@ pub(super) fn difference(recorded: &Run, other: &Run) -> Option<String> {
     })
 }
 
-/// The first action about which the gates decided otherwise.
+/// The first action about which the two gates decided differently.
 fn verdicts(recorded: &[Arc<JudgedAction>], other: &[Arc<JudgedAction>]) -> Option<String> {
     let mut pairs = recorded.iter().zip(other);
     let differs = pairs.find(|(recorded, other)| recorded != other);
@@ -62,7 +63,7 @@ fn verdicts(recorded: &[Arc<JudgedAction>], other: &[Arc<JudgedAction>]) -> Opti
         .then(|| format!("{} calls are judged, and {} were", other.len(), recorded.len()))
 }
 
-/// What a run does, in words.
+/// The phase of a run, in words.
 fn doing(run: &Run) -> String {
     match run.phase() {
         Phase::Calling { call, .. } => format!("in the model call {} ({} model)", call.key, call.tier.name()),
@@ -102,7 +103,7 @@ fn is_same_phase(a: &Phase, b: &Phase) -> bool {
     }
 }
 
-/// The same call on the same model. What it is granted may differ.
+/// Whether two model calls are the same call on the same model. The tokens that each is granted may differ.
 fn is_same_call(a: &Call, b: &Call) -> bool {
     (a.key, a.attempt, a.not_before, a.shortened) == (b.key, b.attempt, b.not_before, b.shortened)
         && a.started.map(|it| it.tier) == b.started.map(|it| it.tier)

@@ -1,4 +1,4 @@
-//! Applying the events of a recorded run to runs under other policies.
+//! Applies the events of a recorded run, one by one, to runs under other policies.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::compare::{End, difference, is_same_result};
 use super::finding::{Finding, FindingKind, Place};
 use super::left::left;
 
-/// A spec with its digests, so that many runs are begun under it at the cost of one.
+/// A spec with its digests, computed once, so that many runs can start under it.
 #[derive(Clone, Debug)]
 pub struct Under {
     spec: Arc<RunSpec>,
@@ -57,7 +57,7 @@ pub enum BacktestError {
         /// What is wrong.
         rejected: Rejected,
     },
-    /// What was decided then is not what is decided now.
+    /// This program decides an entry differently from the program that wrote it.
     #[error(
         "entry {seq} of run {run} was decided otherwise by the program that wrote it; use that version of loopgate"
     )]
@@ -135,15 +135,15 @@ fn begin(started: &Started, under: &Under) -> (Run, Vec<loop_core::Note>) {
     (run, notes)
 }
 
-/// A run under another policy, to which the recorded events are applied.
+/// A run under another policy, to which the recorded events are applied one by one.
 #[derive(Clone, Debug)]
 struct Other {
     run: Run,
-    /// Set as soon as it is known.
+    /// Set as soon as the finding is known.
     finding: Option<Finding>,
     /// Output tokens that were granted to the call in flight, here and in the recorded run, where they differ.
     granted: Option<(u64, u64)>,
-    /// Commands whose time limit is another one than in the recorded run.
+    /// Commands whose time limit differs from that of the recorded run.
     limits: Vec<TimeLimit>,
 }
 
@@ -154,7 +154,7 @@ struct TimeLimit {
     attempt: u32,
     /// When it ends here.
     ends: Millis,
-    /// Whether it ends later here than it did.
+    /// Whether it ends later here than in the recorded run.
     is_longer: bool,
 }
 
@@ -163,7 +163,7 @@ impl Other {
         Self { run: begin(started, under).0, finding: None, granted: None, limits: Vec::new() }
     }
 
-    /// Whether no later event changes what is found.
+    /// Whether the finding is fixed, so that no later event changes it.
     fn is_settled(&self) -> bool {
         match &self.finding {
             None => false,
@@ -174,7 +174,7 @@ impl Other {
         }
     }
 
-    /// Lets the deadlines of this run pass that are due before the next recorded event, and that the recorded run did not
+    /// Applies the deadlines of this run that are due before the next recorded event and that the recorded run did not
     /// have.
     fn before(&mut self, recorded: &Run, seq: u64, at: Millis) {
         while self.finding.is_none()
@@ -192,7 +192,7 @@ impl Other {
         }
     }
 
-    /// Applies a recorded event, and compares the runs after it. `recorded` has taken the event already.
+    /// Applies a recorded event, and compares the runs after it. `recorded` has applied the event already.
     fn take(&mut self, recorded: &Run, seq: u64, event: &Event) {
         if self.finding.is_some() {
             // Both end here, and what was in flight settles.
@@ -275,8 +275,8 @@ impl Other {
         }
     }
 
-    /// Why what happened could not have happened so: the reply would not have fitted its grant, or the call would have been
-    /// cut off in time. `None`: it could.
+    /// Why the recorded event is impossible under this policy: the reply is longer than its grant, or the call exceeds
+    /// its time limit. `None`: it is possible.
     fn would_have_been_cut(&mut self, event: &Event) -> Option<String> {
         match &event.kind {
             EventKind::ModelReplied { key, attempt, reply } => {
@@ -356,7 +356,7 @@ impl Other {
         }
     }
 
-    /// Remembers the time limits of commands that are other ones here.
+    /// Notes the commands whose time limit differs from that of the recorded run.
     fn limit_times(&mut self, recorded: &Run) {
         let (here, there) = (&self.run.spec().limits, &recorded.spec().limits);
         let final_pass = |run: &Run| run.spec().gate.final_pass;
@@ -468,7 +468,7 @@ impl Other {
     }
 }
 
-/// Why a reply is not the one that would have come under another grant of output tokens. `None`: it is.
+/// Why a reply would differ under another grant of output tokens. `None`: it would not.
 fn cut(reply: &Reply, here: u64, then: u64) -> Option<String> {
     if here > then {
         return reply

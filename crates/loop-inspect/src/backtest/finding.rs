@@ -1,4 +1,4 @@
-//! What a recorded run does under another policy.
+//! The finding of a backtest: how a recorded run differs under another policy, where, and what is known of its end.
 
 use loop_core::run::WorstCase;
 use loop_core::types::{StopClass, Totals};
@@ -50,7 +50,7 @@ impl FindingKind {
     }
 }
 
-/// The place in the recorded run at which the other one differs.
+/// The entry and the pass of a recorded run at which the other run first differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The number of the entry, from 0.
@@ -75,7 +75,7 @@ pub struct Finding {
     pub what: String,
     /// What it may use at most beyond [`totals`](Self::totals). `None`: the end is known.
     pub more: Option<WorstCase>,
-    /// Its outcome where it stops earlier. `None` otherwise: it is the recorded one, or unknown.
+    /// Its outcome if it stops earlier. `None` otherwise: its outcome is the recorded one, or unknown.
     pub outcome: Option<Box<Outcome>>,
     /// Whether [`totals`](Self::totals) is exact. `false`: a call was in flight when the run ended, and counts with its
     /// whole reserve.

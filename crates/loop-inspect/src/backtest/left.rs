@@ -1,4 +1,4 @@
-//! What a run may still use at most: the worst case of its spec with what is left of each limit.
+//! The worst case of what a run may still use: its spec, with what is left of each limit.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use loop_core::Run;
 use loop_core::run::{Phase, WorstCase};
 use loop_core::types::PicoUsd;
 
-/// The most that this run uses from here on, whatever the models, the tools and the people do.
+/// The most that this run can use from this state on, whatever the models, the tools and the people do.
 pub(super) fn left(run: &Run) -> WorstCase {
     let mut spec = (**run.spec()).clone();
     let (limits, totals) = (&mut spec.limits, run.totals());

@@ -1,4 +1,4 @@
-//! Reading many runs of a journal at once.
+//! Backtests many runs of a journal in parallel.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ pub enum NotTested {
     /// It cannot be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// It cannot be driven again.
+    /// It cannot be replayed.
     #[error(transparent)]
     Run(#[from] BacktestError),
     /// A policy does not fit its spec. Then no run is tested.
@@ -47,9 +47,9 @@ impl Policies {
         Ok(backtest(run, recorded, &specs.base, &specs.under)?)
     }
 
-    /// What runs of a journal do under each of the policies, for a [`BacktestReport`](super::BacktestReport), in their
-    /// order. The workers share the runs. `done` counts the runs that are tested. With `documents` each earlier end has
-    /// its document.
+    /// Backtests these runs of a journal under each of the policies, in their order, for a
+    /// [`BacktestReport`](super::BacktestReport). The workers share the runs. `done` counts the runs
+    /// tested so far. With `documents`, each run that stops earlier has its document in the result.
     pub async fn over(
         self: &Arc<Self>,
         of: &RunsOf,

@@ -1,4 +1,4 @@
-//! The policies of a backtest: laid over the spec of each recorded run, once for all runs of one spec.
+//! The policies of a backtest. Each is applied to the spec of each recorded run, once for all runs with the same spec.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,7 +9,7 @@ use loop_core::{RunSpec, policy};
 
 use super::drive::Under;
 
-/// Something that a policy changes in the prompts, and that a backtest takes as without effect on what the model writes.
+/// A change of a policy that changes the prompts. The backtest assumes that the model replies the same nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Assumption {
     /// The position of the policy, from 0.
@@ -18,7 +18,7 @@ pub struct Assumption {
     pub text: String,
 }
 
-/// What a policy makes of the spec of a recorded run, or why it does not fit that spec, as one line.
+/// Applies a policy to the spec of a recorded run. The error says in one line why the policy does not fit that spec.
 type ApplyPolicy = Arc<dyn Fn(&RunSpec) -> Result<RunSpec, Arc<str>> + Send + Sync>;
 
 /// A policy of a backtest.
@@ -30,7 +30,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A policy with this name, these settings in the report, and this effect on the spec of a recorded run.
+    /// A policy. `name` and `settings` are shown in the report.
     pub fn new<E: fmt::Display>(
         name: impl Into<String>,
         settings: Vec<(String, String)>,
@@ -40,7 +40,7 @@ impl Policy {
         Self { name: name.into(), settings, apply: Arc::new(apply) }
     }
 
-    /// What the report calls it.
+    /// Its name in the report.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -57,7 +57,7 @@ impl fmt::Debug for Policy {
     }
 }
 
-/// Policies, and the specs that they make of the specs of recorded runs.
+/// The policies of a backtest, with the specs that they make of the specs of recorded runs.
 #[derive(Debug)]
 pub struct Policies {
     all: Vec<Policy>,
@@ -85,8 +85,8 @@ impl Policies {
         &self.all
     }
 
-    /// What the policies make of this spec. `digest` is the one that the run names in its first event, under which the
-    /// answer is kept.
+    /// The specs that the policies make of this spec. `digest` is the one that the run names in its first event. The
+    /// result is cached under it.
     pub(crate) fn of(&self, digest: Option<Digest>, spec: &Arc<RunSpec>) -> Shared {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(specs) = known.get(&digest) {
@@ -108,7 +108,7 @@ impl Policies {
         Ok(Specs { base: Under::new(Arc::clone(spec)), under, assumptions })
     }
 
-    /// What the policies change in the prompts of the runs that were read, each once, in the order of the policies.
+    /// What the policies change in the prompts of the runs read so far, each once, in the order of the policies.
     pub fn assumptions(&self) -> Vec<Assumption> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let specs = known.values().filter_map(|specs| specs.as_ref().as_ref().ok());
@@ -117,7 +117,7 @@ impl Policies {
     }
 }
 
-/// What a model would have read otherwise under `changed`, except for the limit that a final pass names.
+/// The parts of the prompts that differ under `changed`, except for the limit that a final pass names.
 fn read_otherwise(spec: &RunSpec, changed: &RunSpec) -> Vec<String> {
     let offered = |spec: &RunSpec| -> BTreeSet<Arc<str>> {
         let all = if spec.limits.tool_calls == 0 { &[] } else { spec.tools.as_slice() };

@@ -208,7 +208,7 @@ pub struct UntestedRun {
     pub why: String,
 }
 
-/// What a report needs of a tested run. It holds no state and no document that was not asked for.
+/// What a report needs of a tested run. It has no state, and a document only on request.
 #[derive(Clone, Debug)]
 pub struct TestedRun {
     run: BacktestedRun,
@@ -218,7 +218,7 @@ pub struct TestedRun {
 }
 
 impl TestedRun {
-    /// With `documents` each earlier end has its document.
+    /// With `documents`, a run that stops earlier has its document.
     pub(super) fn new(policies: &Policies, tested: Backtested, documents: bool) -> Self {
         let under = policies.all().iter().zip(&tested.findings);
         let under = under.map(|(policy, finding)| RunUnderPolicy::new(policy.name(), finding, documents));
@@ -265,7 +265,7 @@ impl BacktestReport {
 }
 
 impl BacktestReport {
-    /// The same, with what becomes of the runs that have these labels.
+    /// The report, and in it what becomes of the runs that have these labels.
     #[must_use]
     pub fn with_labels(mut self, labels: &BTreeMap<RunId, RunLabel>) -> Self {
         for run in &mut self.runs {
@@ -291,7 +291,7 @@ impl BacktestReport {
 }
 
 impl LabelledRuns {
-    /// The same in a line.
+    /// The counts of one label, in a line.
     pub fn in_words(&self) -> String {
         let words = |label: Label, LabelledCount { runs, other_results, unknown }: LabelledCount| {
             format!(
@@ -420,7 +420,7 @@ struct Sum {
     saved_ms: u64,
     unknown: u32,
     at_least: u64,
-    /// Beyond `at_least`.
+    /// In pico-dollars, beyond `at_least`.
     more: u64,
     is_unbounded: bool,
 }

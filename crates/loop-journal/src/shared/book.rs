@@ -2,7 +2,7 @@
 
 use loop_core::types::PicoUsd;
 
-/// What a ledger says to an [`Reservation`](super::Reservation).
+/// The answer of a ledger to a [`Reservation`](super::Reservation).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LedgerAnswer {
     /// The call is reserved, and the final pass is held.

@@ -28,7 +28,7 @@ pub use memory::MemoryLedger;
 
 use crate::{JournalError, unix_ms};
 
-/// Where amounts of shared budgets are kept: in a journal, for all processes that write it, or in memory.
+/// Stores the amounts of shared budgets: in a journal, for all processes that write it, or in memory.
 #[async_trait]
 pub trait SharedLedger: Send + Sync + fmt::Debug {
     /// Reserves a call in all these budgets or in none.
@@ -38,8 +38,8 @@ pub trait SharedLedger: Send + Sync + fmt::Debug {
     async fn reserve(&self, budgets: &[BudgetLimit], ask: &Reservation)
     -> Result<LedgerAnswer, JournalError>;
 
-    /// Puts the cost of a call in place of what it reserved, in each budget in which it was reserved. A call that reserves
-    /// nothing any more changes nothing: it is settled already.
+    /// Replaces the reservation of a call by its cost, in each budget in which it was reserved. A call without a
+    /// reservation is settled already, and nothing changes.
     ///
     /// # Errors
     /// When the ledger cannot be written. Then the call stays reserved.
@@ -52,7 +52,7 @@ pub trait SharedLedger: Send + Sync + fmt::Debug {
     /// When the ledger cannot be written.
     async fn give_up(&self, run: &RunId, is_taken_over: bool) -> Result<(), JournalError>;
 
-    /// Settles what runs have in flight that no process drives any more, each call at its whole amount. A ledger of one
+    /// Settles the calls in flight of runs that no process drives any more, each at its whole amount. A ledger of one
     /// process has none.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ pub struct BudgetLimit {
     pub limit: PicoUsd,
 }
 
-/// What a run asks for before it sends a call.
+/// A run's request for budget before it sends a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
     /// The run.
@@ -86,12 +86,12 @@ pub struct Reservation {
     pub call: Arc<str>,
     /// What the call may cost, in pico-dollars.
     pub amount: PicoUsd,
-    /// What the final pass after it may cost, in pico-dollars: the run holds it in place of what it held before. `None`:
-    /// it holds what it holds, and neither waits nor takes the rest.
+    /// What the final pass after it may cost, in pico-dollars: the run holds it in place of what it held before.
+    /// `None`: what it holds does not change, and it neither waits nor takes the rest.
     pub hold: Option<PicoUsd>,
 }
 
-/// What is taken from a shared budget, in pico-dollars.
+/// The amounts that are taken from a shared budget, in pico-dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// The cost of settled calls.
@@ -159,7 +159,7 @@ fn date(now: SystemTime, chars: usize) -> String {
     Offset::UTC.to_datetime(at).date().to_string().chars().take(chars).collect()
 }
 
-/// The shared budgets of a runner, and the ledger that keeps them.
+/// The shared budgets of a runner, and the ledger that stores them.
 #[derive(Clone)]
 pub struct SharedBudgets {
     ledger: Arc<dyn SharedLedger>,
@@ -174,7 +174,7 @@ impl fmt::Debug for SharedBudgets {
 }
 
 impl SharedBudgets {
-    /// These budgets, kept in this ledger.
+    /// These budgets, stored in this ledger.
     pub fn new(ledger: Arc<dyn SharedLedger>, budgets: impl IntoIterator<Item = SharedBudget>) -> Self {
         Self { ledger, budgets: budgets.into_iter().collect(), clock: Arc::new(SystemTime::now) }
     }
@@ -200,8 +200,8 @@ impl SharedBudgets {
         self.budgets.is_empty()
     }
 
-    /// Each budget as it counts now, with what is taken from it. What runs had in flight that no process drives any more
-    /// is settled first.
+    /// Each budget as it counts now, with what is taken from it. Calls in flight of runs that no process drives any
+    /// more are settled first.
     ///
     /// # Errors
     /// When the ledger cannot be read or written.
@@ -225,7 +225,7 @@ impl SharedBudgets {
         self.ledger.reserve(&budgets, ask).await
     }
 
-    /// Puts the cost of a call in place of what it reserved.
+    /// Replaces the reservation of a call by its cost.
     ///
     /// # Errors
     /// When the ledger cannot be written. Then the call stays reserved.

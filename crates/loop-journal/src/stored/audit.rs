@@ -1,5 +1,5 @@
 //! The audit log: who did what from outside. Each entry is sealed together with the seal of the entry before it, so a
-//! changed, removed or added one is noticed; what a removal of the newest entries leaves is whole again.
+//! changed, removed or added one is noticed; a removal of the newest entries alone is not noticed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -98,7 +98,7 @@ impl StoredJournal {
         read.await
     }
 
-    /// The first entry of the audit log for which the journal's key does not vouch, among all. `None`: there is none.
+    /// The first entry of the whole audit log whose seal the journal's key does not verify. `None`: there is none.
     ///
     /// # Errors
     /// If the journal cannot be read.

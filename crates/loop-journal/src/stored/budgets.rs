@@ -33,14 +33,14 @@ const TABLES: &str = "
 /// The name under which a run holds money for its final pass. A call has a longer one.
 const HOLD: &str = "";
 
-/// A batch that one process works off. Dropping it lets another do so.
+/// The lock of a batch that this process runs. Dropping it lets another process run the batch.
 #[derive(Debug)]
 pub struct BatchLock {
     _lock: RunLock,
 }
 
 impl StoredJournal {
-    /// Takes the batch with this id for this process.
+    /// Locks the batch with this id for this process.
     ///
     /// # Errors
     /// When another process has it, or the lock file cannot be made.

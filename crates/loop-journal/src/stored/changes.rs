@@ -11,15 +11,15 @@ use super::{Database, StoredJournal};
 pub enum JournalChange {
     /// Entries of this run.
     Run(RunId),
-    /// A submission came into the queue.
+    /// A submission was added to the queue.
     Queue,
-    /// Something was asked of a run that another process drives, or was answered.
+    /// A request to a run that another process drives was made or answered.
     Requests,
     /// Not known: the connection to the server was made anew, or too much happened at once.
     Any,
 }
 
-/// What any process commits to a journal, as its server tells of it. A change may be missed while the connection breaks;
+/// What any process commits to a journal, as its server reports it. A change may be missed while the connection breaks;
 /// [`JournalChange::Any`] follows then.
 #[derive(Debug)]
 pub struct JournalChanges {
@@ -27,7 +27,7 @@ pub struct JournalChanges {
 }
 
 impl JournalChanges {
-    /// The next change. It does not return where the journal tells of none any more.
+    /// The next change. It never returns once the journal reports no more changes.
     pub async fn next(&mut self) -> JournalChange {
         match self.changes.recv().await {
             Ok(change) => change,
@@ -38,7 +38,8 @@ impl JournalChanges {
 }
 
 impl StoredJournal {
-    /// What is committed from now on, by this process and by others. `None`: the journal is a file, which tells of nothing.
+    /// What is committed from now on, by this process and by others. `None`: the journal is a file, which reports
+    /// nothing.
     pub fn changes(&self) -> Option<JournalChanges> {
         match &self.store.files.database {
             Database::File => None,

@@ -1,4 +1,4 @@
-//! Evals that were kept: for each what a list says of it, and its report.
+//! Stored evals: a line for lists, and the report of each.
 
 use loop_core::types::Digest;
 use serde::{Deserialize, Serialize};
@@ -10,16 +10,16 @@ use super::seal::Key;
 use super::sql::{self, NONE, Purpose, Row, params};
 use crate::{Durability, JournalError};
 
-/// What a list says of an eval.
+/// An eval in a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KeptEval {
-    /// Its id. Empty until it is kept. A later one is greater.
+    /// Its id. Empty until it is stored. A later one is greater.
     #[serde(skip)]
     pub id: String,
-    /// What the person who kept it calls it.
+    /// Its name, from the person who stored it.
     pub name: String,
-    /// When it was kept, in milliseconds since 1970 (UTC).
+    /// When it was stored, in milliseconds since 1970 (UTC).
     pub unix_ms: u64,
     /// The domains of its cases. An empty name: the domain of a case is not known, since it could not be run.
     pub domains: Vec<String>,
@@ -53,7 +53,7 @@ const MAX_BYTES: usize = 64 << 20;
 const TAG: &str = "eval";
 
 impl StoredJournal {
-    /// Keeps an eval with its report, which the journal does not read. Returns its id.
+    /// Stores an eval with its report, which the journal does not read. Returns its id.
     ///
     /// # Errors
     /// If the report is too large, or the journal cannot be written.
@@ -113,8 +113,8 @@ impl StoredJournal {
         read.await
     }
 
-    /// Deletes the evals that were kept before an instant, in milliseconds since 1970 (UTC). Returns how many there were;
-    /// with `only_counts` they stay.
+    /// Deletes the evals that were stored before an instant, in milliseconds since 1970 (UTC). Returns how many there
+    /// were. With `only_counts` nothing is deleted.
     ///
     /// # Errors
     /// If the journal cannot be read or written.

@@ -85,12 +85,12 @@ struct Ready {
 }
 
 impl StoredJournal {
-    /// Takes the runs of an export in, each in one transaction. The chain of each run is checked before. A run that this
+    /// Imports the runs of an export, each in one transaction. The chain of each run is checked before. A run that this
     /// journal has already is skipped if its entries are the same, and refused if not.
     ///
     /// # Errors
     /// The first line that is not of an export, was changed, is of a newer version or missing, or whose run cannot be
-    /// taken in. The runs before it are imported, and nothing of its own run.
+    /// imported. The runs before it are imported, and nothing of its own run.
     pub async fn import(&self, lines: Box<dyn BufRead + Send>) -> Result<ImportedRuns, NotImported> {
         let mut imported = ImportedRuns::default();
         let mut source = Source { lines, at: 0, blobs: BTreeMap::new(), runs: 0 };

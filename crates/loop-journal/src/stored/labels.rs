@@ -1,4 +1,4 @@
-//! Labels: what a person says a run that has ended was worth. The last one counts.
+//! Labels: a person's judgement of a run that has ended. The last one counts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use super::seal::Key;
 use super::sql::{Connection, NONE, Purpose, params};
 use crate::{Durability, JournalError, unix_ms};
 
-/// Whether a run did what it was for.
+/// A person's judgement of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Label {
-    /// It did.
+    /// The run did what it was for.
     Good,
-    /// It did not.
+    /// The run did not do what it was for.
     Bad,
 }
 
@@ -40,7 +40,7 @@ impl Label {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunLabel {
-    /// What the person says.
+    /// The judgement.
     pub label: Label,
     /// Why, in their words. Empty: they gave no reason.
     #[serde(default)]

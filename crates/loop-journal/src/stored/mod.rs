@@ -116,8 +116,9 @@ const READING_THREADS: usize = 2;
 pub enum SyncPolicy {
     /// Every entry. A power failure takes nothing.
     Full,
-    /// What announces an effect, its result, what people said, a wait for a person, and the end. A power failure may take
-    /// model calls and reads after the last of these; a resumed run makes them again, and pays for them again.
+    /// Entries that announce an effect, its result, answers and instructions of people, a wait for a person, and the
+    /// end. A power failure may take model calls and reads after the last of these; a resumed run makes them again, and
+    /// pays for them again.
     #[default]
     Effects,
     /// None. A power failure may take entries of any kind, and with them the knowledge that an effect was begun.
@@ -186,12 +187,13 @@ impl StoredJournal {
         Self::open_at(path.into(), /*makes_key*/ false)
     }
 
-    /// The same journal; runs that are begun or resumed by this value take no entry of more than so many bytes as JSON.
+    /// The same journal with this maximum size of an entry, in bytes of JSON, for runs that are begun or resumed by
+    /// this value.
     pub fn with_entry_limit(self, bytes: u64) -> Self {
         Self { limit: bytes, ..self }
     }
 
-    /// The same journal; runs that are begun or resumed by this value are written under this policy.
+    /// The same journal with this policy, for runs that are begun or resumed by this value.
     pub fn with_sync(self, sync: SyncPolicy) -> Self {
         Self { sync, ..self }
     }

@@ -15,7 +15,7 @@ use super::sql::{Cell, Connection, NONE, Row, params};
 use super::{SearchTerms, StoredJournal, event};
 use crate::{Entry, JournalError, RunLine};
 
-/// Which runs a page has. A run has to fit all of it.
+/// A query for a page of runs. A run must match every condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunQuery {
     /// Only these domains, by name. `None`: all.
@@ -39,7 +39,7 @@ pub struct RunQuery {
     pub before: Option<RunId>,
 }
 
-/// How much of the list of runs a reader knows. It is of one journal and one process.
+/// The position up to which a reader knows the list of runs. It is valid for one journal and one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListPosition {
     /// Changes with every commit of another connection. On a server, how many times runs were taken out.
@@ -53,9 +53,9 @@ pub struct ListPosition {
 /// What changed in the list of runs.
 #[derive(Clone, Debug)]
 pub struct ListChanges {
-    /// How much of the list is known with it.
+    /// The position after these changes.
     pub position: ListPosition,
-    /// The lines of new runs, and of the runs that were asked for.
+    /// The lines of new runs, and of the requested runs.
     pub lines: Vec<RunLine>,
     /// Whether the lines are the whole list: the reader knew nothing of it, or runs were taken out.
     pub is_whole: bool,
@@ -118,7 +118,7 @@ impl StoredJournal {
         .await
     }
 
-    /// The lines of these runs, in no order. What there is not has none.
+    /// The lines of these runs, in no particular order. A run that does not exist has none.
     ///
     /// # Errors
     /// If the journal cannot be read.
@@ -133,7 +133,7 @@ impl StoredJournal {
         .await
     }
 
-    /// Runs that fit, newest first by their ids, at most `limit`.
+    /// Runs that match, newest first by their ids, at most `limit`.
     ///
     /// # Errors
     /// If the journal cannot be read.
@@ -164,7 +164,7 @@ impl StoredJournal {
         .await
     }
 
-    /// How many entries these runs have, without those that a process writes.
+    /// How many entries each of these runs has. Runs that a process writes are left out.
     ///
     /// # Errors
     /// If the journal cannot be read.

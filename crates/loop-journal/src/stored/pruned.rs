@@ -130,8 +130,8 @@ pub(super) fn forget(connection: &Connection, run: &RunId) -> Result<(), Fault> 
 }
 
 impl StoredJournal {
-    /// Deletes a run that has stopped, in one transaction, and leaves a sealed record of it. Whether the run
-    /// may go is for the caller to say: see [`Retention`](crate::prune::Retention).
+    /// Deletes a run that has stopped, in one transaction, and leaves a sealed record of it. The caller decides whether
+    /// the run may be deleted: see [`Retention`](crate::prune::Retention).
     ///
     /// # Errors
     /// If there is no such run, if a process writes it, if it has not stopped or the journal does not vouch for it, or if
@@ -191,8 +191,8 @@ impl StoredJournal {
         pruned.await
     }
 
-    /// Deletes specs and manifests that no run has any more. With `compacts`, the file is written anew without its free
-    /// parts, which may hold what was deleted, and takes no more space than it needs.
+    /// Deletes specs and manifests that no run has any more. With `compacts`, the file is rewritten without its free
+    /// parts, which may have deleted data, and shrinks.
     ///
     /// # Errors
     /// If the journal cannot be written, or another process writes it at this time.

@@ -62,11 +62,11 @@ pub struct Submission {
 pub struct QueuedSubmission {
     /// The submission.
     pub submission: Submission,
-    /// Its place in the order of arrival.
+    /// Its position in the order of arrival.
     pub nth: i64,
     /// Whether its run has begun, and has ended.
     pub state: SubmissionState,
-    /// How it is to be stopped as soon as it begins. `None`: it is not.
+    /// How to stop it as soon as it begins. `None`: it is not stopped.
     pub stop: Option<StopMode>,
     /// Whether it is as this journal's key sealed it. One that is not is never begun.
     pub is_sealed: bool,
@@ -92,12 +92,12 @@ pub struct QueueBounds {
     pub domain: u64,
 }
 
-/// What became of a submission.
+/// The result of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
-    /// It is in the queue, at this place in the order of arrival.
+    /// It is in the queue, at this position in the order of arrival.
     New(i64),
-    /// So many of its domain wait already, or so many in all.
+    /// The queue is full: too many submissions wait, of its domain or in all.
     Full {
         /// Whether the bound is that of the domain.
         of_domain: bool,
@@ -174,7 +174,7 @@ impl StoredJournal {
         claimed.await
     }
 
-    /// Gives the claim of this process on a run back, so that another server may claim it.
+    /// Releases the claim of this process on a run, so that another server may claim it.
     ///
     /// # Errors
     /// If the journal cannot be written.
@@ -207,8 +207,8 @@ impl StoredJournal {
         .await
     }
 
-    /// Accepts a submission, or says of an earlier one with the same key which it is: the first of the two is `None` then.
-    /// What is accepted survives what the journal's policy says that the word of a person survives.
+    /// Accepts a submission, or returns the earlier one with the same key as the inner error. An accepted submission is
+    /// as durable as an answer of a person under the journal's [`SyncPolicy`](crate::SyncPolicy).
     ///
     /// # Errors
     /// If the journal cannot be written.
@@ -309,7 +309,7 @@ impl StoredJournal {
         .await
     }
 
-    /// Records that a run is to be stopped as soon as it begins. False if it has begun, or was not submitted.
+    /// Records that a run must stop as soon as it begins. False if it has begun, or was not submitted.
     ///
     /// # Errors
     /// If the journal cannot be written.

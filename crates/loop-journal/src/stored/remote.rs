@@ -23,23 +23,23 @@ use super::seal::Key;
 use super::sql::{Connection, Purpose, Row, params};
 use crate::{Durability, JournalError, unix_ms};
 
-/// What a person asks of a run that another process drives.
+/// A request of a person to a run that another process drives.
 #[derive(Clone, Debug)]
 pub struct RemoteRequest {
     /// Its id.
     pub id: Arc<str>,
     /// The run.
     pub run: RunId,
-    /// What is asked: a stop, an instruction, an approval or an answer. `None`: the row was changed by another program, is of
-    /// another key, or is older than an hour.
+    /// The request: a stop, an instruction, an approval or an answer. `None`: the row was changed by another program,
+    /// is of another key, or is older than an hour.
     pub kind: Option<EventKind>,
-    /// Whether the process is there that waits for the answer.
+    /// Whether the process that waits for the answer still exists.
     pub is_awaited: bool,
     /// Whether that is this process.
     pub is_own: bool,
 }
 
-/// What became of a request to a run.
+/// The answer to a request to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum RemoteAnswer {
@@ -58,8 +58,8 @@ impl RemoteAnswer {
 }
 
 impl StoredJournal {
-    /// Requests something of a run that another process drives. A server that drives it is notified or looks for it, and a
-    /// command looks for it. Returns the request's id. Nothing in `kind` may be secret.
+    /// Makes a request to a run that another process drives. A server that drives it is notified or polls, and a
+    /// command polls. Returns the request's id. Nothing in `kind` may be secret.
     ///
     /// # Errors
     /// If the journal cannot be written.
@@ -102,7 +102,7 @@ impl StoredJournal {
         .await
     }
 
-    /// What became of a request, which is forgotten then. `None`: it is not answered yet.
+    /// The answer to a request, which is then deleted. `None`: it is not answered yet.
     ///
     /// # Errors
     /// If the journal cannot be read or written.
@@ -126,7 +126,7 @@ impl StoredJournal {
         Ok(answer)
     }
 
-    /// Takes a request back. False: a driver has taken it, or it is answered.
+    /// Withdraws a request. False: a driver has taken it, or it is answered.
     ///
     /// # Errors
     /// If the journal cannot be written.

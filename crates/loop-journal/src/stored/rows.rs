@@ -332,7 +332,7 @@ pub(super) fn create(
     Ok(Some(row))
 }
 
-/// Raises a run's epoch, so that its previous writer can write no more (I-29).
+/// Raises a run's epoch, so that its previous writer can write no more.
 pub(super) fn take_over(connection: &Connection, run: &RunId, key: &Key) -> Result<Option<Claim>, Fault> {
     let Some(mut row) = RunRow::find(connection, run)? else { return Ok(None) };
     row.epoch += 1;

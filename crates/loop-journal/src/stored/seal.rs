@@ -42,7 +42,8 @@ impl Key {
 
     /// The key of the journal at `path`, if it is there.
     pub(super) fn read(path: &Path) -> io::Result<Option<Self>> {
-        let damaged = || io::Error::other(format!("{} is no key; put it back", Self::path(path).display()));
+        let damaged =
+            || io::Error::other(format!("{} is not a key; put it back", Self::path(path).display()));
         let text = match plain::text(&Self::path(path), 4 * BYTES as u64) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -43,13 +43,13 @@ const MAX_SEARCH: usize = 400;
 const MAX_PHRASES: usize = 8;
 const MAX_WORDS: usize = 24;
 
-/// What is searched for: phrases that a run has to have, each in its document or its evidence. Several words in quotation
-/// marks, and words that signs join such as `L-1`, are one phrase.
+/// The terms of a search: phrases that a run must have, each in its document or its evidence. Several words in
+/// quotation marks, and words that signs join such as `L-1`, are one phrase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchTerms(Vec<Vec<String>>);
 
 impl SearchTerms {
-    /// Reads what a person or a program has written. Nothing in it is syntax except for quotation marks.
+    /// Parses a search text. Only quotation marks are syntax.
     ///
     /// # Errors
     /// If it has no word, or is too long: what is wrong and what to do.
@@ -136,8 +136,8 @@ impl Indexed {
 }
 
 impl StoredJournal {
-    /// Adds runs that have ended to the index of words, the newest first, until all are in it or this time is over. How many
-    /// are left.
+    /// Adds runs that have ended to the index of words, the newest first, until all are in it or this time is over.
+    /// Returns how many are left.
     ///
     /// # Errors
     /// If the journal cannot be read, or it has no index and cannot be written.
@@ -184,7 +184,7 @@ impl StoredJournal {
         Ok(left)
     }
 
-    /// The runs with what is searched for, as far as they are in the index.
+    /// The runs that match these terms, as far as they are in the index.
     ///
     /// # Errors
     /// If the journal cannot be read.

@@ -20,7 +20,7 @@ pub struct JournalStats {
     pub free_bytes: u64,
     /// How many runs were pruned.
     pub pruned: u64,
-    /// How many runs the records under the key know of that are not there.
+    /// How many runs are missing although the records under the key have them.
     pub missing: u64,
 }
 

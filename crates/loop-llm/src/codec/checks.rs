@@ -60,7 +60,7 @@ fn picture(image: &Image) -> Result<(), LlmError> {
     let kind = image.media_type.strip_prefix("image/");
     if !kind.is_some_and(|kind| !kind.is_empty() && kind.bytes().all(is_word)) {
         return Err(invalid(format!(
-            "a picture of the media type {:?}, which is no image/…",
+            "a picture of the media type {:?}, which is not image/…",
             image.media_type
         )));
     }

@@ -165,7 +165,7 @@ impl Decoder {
                 let result = framer.finish(&mut |frame| self.frame(frame));
                 self.framed(result);
                 if !self.is_done && !framer.has_field() {
-                    self.fail(again("bytes that are no event stream in place of a reply"));
+                    self.fail(again("bytes that are not an event stream in place of a reply"));
                 }
             }
         }

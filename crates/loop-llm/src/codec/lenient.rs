@@ -247,7 +247,7 @@ pub(crate) fn parsed<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, LlmErro
 /// The body is no JSON object. A retry may succeed.
 pub(crate) fn whole<'a, T: Deserialize<'a>>(body: &'a str) -> Result<T, LlmError> {
     let object = serde_json::from_str::<Maybe<T>>(body).ok().and_then(|body| body.0);
-    object.ok_or_else(|| again("a body that is no JSON object in place of a reply"))
+    object.ok_or_else(|| again("a body that is not a JSON object in place of a reply"))
 }
 
 /// Parses a string. Half of a surrogate pair becomes U+FFFD.

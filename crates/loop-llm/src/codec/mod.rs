@@ -63,7 +63,7 @@ pub(crate) use turns::{Joint, OPERATOR, Turn, TurnWriter, Written, results_in_or
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Api {
-    /// OpenAI's Chat Completions, and what is compatible with it.
+    /// OpenAI's Chat Completions, and compatible servers.
     OpenaiChat,
     /// OpenAI's Responses.
     OpenaiResponses,
@@ -74,10 +74,10 @@ pub enum Api {
 }
 
 impl Api {
-    /// All of them.
+    /// All protocols.
     pub const ALL: [Self; 4] = [Self::OpenaiChat, Self::OpenaiResponses, Self::Anthropic, Self::Gemini];
 
-    /// The protocol as it is written.
+    /// The protocol's name in profiles and domain files, for example `openai-chat`.
     pub fn name(self) -> &'static str {
         match self {
             Self::OpenaiChat => "openai-chat",
@@ -163,7 +163,7 @@ impl Codec {
         Self { mark: hasher.finish(), profile, base_model: None, fits: Fits::default() }
     }
 
-    /// The same codec, where the endpoint has a name of its own for the model `base_model`.
+    /// The same codec with the abilities of `base_model`, for an endpoint that has its own name for that model.
     pub fn with_base_model(self, base_model: impl Into<Arc<str>>) -> Self {
         Self { base_model: Some(base_model.into()), ..self }
     }

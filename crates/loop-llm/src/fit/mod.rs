@@ -117,7 +117,7 @@ fn fit(profile: &Profile, nth: usize, tool: &ToolDefinition) -> Fitted {
     }
 }
 
-/// What of these tools the provider of this profile is sent in another form, or not at all, in words.
+/// One line for each of these tools that the provider of this profile receives in another form, or not at all.
 pub fn changed_tools(profile: &Profile, tools: &[ToolDefinition]) -> Vec<String> {
     let mut lines = Vec::new();
     for (nth, tool) in tools.iter().enumerate() {

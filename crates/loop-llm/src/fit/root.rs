@@ -32,7 +32,7 @@ impl<'a> Fit<'a> {
         let kept = self.members(kept, 0)?;
         let mut folded = Folded::default();
         if !self.fold(whole, 0, &mut folded)? {
-            return Err("its parameters are no object");
+            return Err("its parameters are not an object");
         }
         self.finished(kept, folded)
     }

@@ -279,7 +279,7 @@ impl Gemini {
 }
 
 fn no_reply() -> LlmError {
-    again("a body that is no reply")
+    again("a body that is not a reply")
 }
 
 /// The error of a call in pieces, which a server sends only where the request's own members ask for it.

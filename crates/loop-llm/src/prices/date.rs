@@ -31,7 +31,7 @@ impl FromStr for Date {
         // jiff also reads a day without hyphens and the day of a moment.
         let is_plain = text.len() == 10 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
         let date = text.parse().ok().filter(|date| is_plain && *date >= FIRST);
-        date.map(Self).ok_or_else(|| format!("`{text}` is no date; write it as 2026-11-20"))
+        date.map(Self).ok_or_else(|| format!("`{text}` is not a date; write it as 2026-11-20"))
     }
 }
 

@@ -3,16 +3,18 @@
 //! **What it does not do.** It makes no requests: no network, no clock, no model client. **The nouns.** [`ModelPrices`], [`Prices`],
 //! [`PriceRow`], [`Period`].
 //!
-//! [`known`] says all that is known of a model, [`find`] its price at one moment. Both look it up by the name of its provider
-//! in a domain and its own name there: first in the table that `cargo xtask prices` makes from the published package
-//! `genai-prices`, then in a short supplement whose rows each name their source. [`Prices`] puts a user's own rows before
-//! both. In each of them an exact name comes before a rule. What is found nowhere is `None`: an unknown price is never 0.
+//! [`known`] returns a model's whole entry, [`find`] its price at one moment. Both look it up by the name of the
+//! provider in a domain file and the model's name at that provider: first in the table that `cargo xtask prices` makes
+//! from the published package `genai-prices`, then in a short supplement whose rows each name their source. [`Prices`]
+//! puts a user's own rows before both. In each of them an exact name takes precedence over a rule. A model that is in
+//! none of them gives `None`: an unknown price is never 0.
 //!
-//! A price can change by date, by hour of the day and by class of service. [`ModelPrices`] knows all of it; [`PriceRow::price`]
-//! is the price of one moment and [`PriceRow::dearest`] the most that holds in the day after it, for reserving. `Priced` in
-//! `loop-runtime` is a model whose replies carry the price of the moment at which each call began.
+//! A price can change by date, by hour of the day and by class of service. [`ModelPrices`] knows all of it;
+//! [`PriceRow::price`] is the price of one moment and [`PriceRow::dearest`] the highest price within the next 24 hours,
+//! for reserves. `Priced` in `loop-runtime` is a model whose replies carry the price of the moment at which each call
+//! began.
 //!
-//! Prices in files are decimal dollars for a million tokens, read to the last digit into whole pico-dollars a token.
+//! Prices in files are decimal dollars per million tokens. They are read exactly, into whole pico-dollars per token.
 
 mod date;
 mod model;
@@ -49,8 +51,8 @@ pub struct PriceRow {
     pub model: Arc<ModelPrices>,
 }
 
-/// What is known of a model in what comes with the program: its prices at any moment, its context window and its output
-/// limit where those are in the table. `None` where no price of tokens is known; never a model that costs nothing by default.
+/// A model's entry in the tables of this crate: its prices at any moment, and its context window and output limit if
+/// the tables have them. `None`: no price of its tokens is known. No model costs 0 by default.
 ///
 /// `provider` is the name that a domain file gives, such as `openai-chat`.
 ///
@@ -64,7 +66,7 @@ pub fn known(provider: &str, model: &str) -> Option<Arc<ModelPrices>> {
     listed(list_of(provider, None)?, model).map(Arc::clone)
 }
 
-/// The price of a model in what comes with the program, at `at` seconds since 1970: see [`Prices::find`].
+/// The price of a model by the tables of this crate, at `at` seconds since 1970: see [`Prices::find`].
 pub fn find(provider: &str, model: &str, at: u64) -> Option<PriceRow> {
     Prices::default().find(provider, model, at)
 }
@@ -77,14 +79,15 @@ impl Prices {
 
     /// The price of a model at `at` seconds since 1970; `None`: it is not known.
     ///
-    /// `provider` is the name that a domain file gives. One's own rows are found by it or by the name of its list
-    /// ([`list_of`]); what comes with the program by the latter alone, so that a server on this machine has no price there.
+    /// `provider` is the name that a domain file gives. The user's own rows are found by that name or by the name of
+    /// its list ([`list_of`]). The tables of this crate are searched by the name of the list alone, so that a server on
+    /// this machine has no price there.
     pub fn find(&self, provider: &str, model: &str, at: u64) -> Option<PriceRow> {
         let list = list_of(provider, None);
         self.own(provider, model, at).or_else(|| listed(list?, model)?.row(at))
     }
 
-    /// The same as [`find`](Self::find), in one's own rows alone.
+    /// The same as [`find`](Self::find), in the user's own rows alone.
     pub fn own(&self, provider: &str, model: &str, at: u64) -> Option<PriceRow> {
         let list = list_of(provider, None);
         let of_provider =
@@ -92,14 +95,14 @@ impl Prices {
         named(self.own.iter().filter(of_provider), model)?.row(at)
     }
 
-    /// Every model with a price: one's own rows, the table, the supplement.
+    /// Every model with a price: the user's own rows, the table, the supplement.
     pub fn all(&self) -> impl Iterator<Item = &Arc<ModelPrices>> {
         let shipped = TABLE.models.iter().chain(&SUPPLEMENT.models);
         self.own.iter().chain(shipped).filter(|model| model.is_priced())
     }
 }
 
-/// Where the table that comes with the program is from, and of which day it is.
+/// The source and the date of the table of this crate.
 pub fn origin() -> &'static str {
     &ORIGIN
 }

@@ -89,8 +89,8 @@ impl When {
 }
 
 impl ModelPrices {
-    /// What models cost whose name fits `model`, a name in which `*` is any text and `#` a digit. Of several periods that
-    /// have begun the last in the list holds; before all of them the first.
+    /// The prices of all models whose name matches `model`, in which `*` is any text and `#` a digit. Of several
+    /// periods that have begun, the last in the list applies. Before all of them, the first applies.
     pub fn new(
         provider: impl Into<Arc<str>>,
         model: &str,
@@ -118,14 +118,14 @@ impl ModelPrices {
         active.or(self.periods.first()).map(|period| &period.price)
     }
 
-    /// A price that no call exceeds which begins in the 24 hours from `at` on.
+    /// A price that no call exceeds if it begins within 24 hours from `at`.
     pub fn dearest(&self, at: u64) -> Option<Price> {
         let now = self.at(at)?.clone();
         let changes = self.periods.iter().flat_map(|period| period.changes(at));
         Some(changes.filter_map(|change| self.at(change)).fold(now, |dearest, price| dearest.dearer(price)))
     }
 
-    /// The price in a class of service, by the provider's own word for it; `None` where it is not known.
+    /// The price in a class of service, by the provider's own name for it. `None`: it is not known.
     pub fn in_tier(&self, tier: &str, at: u64) -> Option<&Price> {
         if STANDARD.iter().any(|word| tier.eq_ignore_ascii_case(word)) {
             return self.at(at);
@@ -134,26 +134,26 @@ impl ModelPrices {
         rows.map(|(_, when)| when).find(|when| when.is_active(at)).map(|when| &when.price)
     }
 
-    /// Whether the price of a call that begins at `at` or later can be another than [`dearest`](Self::dearest) says at
-    /// `at`: it depends on the hour or the class of service, or a day is known on which it changes.
+    /// Whether a call that begins at `at` or later can have another price than [`dearest`](Self::dearest) at `at`: the
+    /// price depends on the hour or the class of service, or the tables have a day on which it changes.
     pub fn varies(&self, at: u64) -> bool {
         let is_bound =
             |period: &When| period.hours.is_some() || period.from.is_some_and(|from| from.start() > at);
         !self.service.is_empty() || self.periods.iter().any(is_bound)
     }
 
-    /// The first days of its prices, and the prices, without those that hold for some hours of a day.
+    /// The prices, each with the day from which it applies, without those for some hours of a day.
     pub fn periods(&self) -> impl Iterator<Item = Period> {
         let all_day = self.periods.iter().filter(|period| period.hours.is_none());
         all_day.map(|period| Period { from: period.from, price: period.price.clone() })
     }
 
-    /// The prices that hold for some hours of a day. Of several that hold at once the last counts.
+    /// The prices that apply during some hours of a day. Of several that apply at once, the last counts.
     pub fn by_hour(&self) -> impl Iterator<Item = (Hours, &Price)> {
         self.periods.iter().filter_map(|period| Some((period.hours?, &period.price)))
     }
 
-    /// The classes of service with a price of their own, in the provider's words.
+    /// The classes of service with a price of their own, by the provider's names.
     pub fn tiers(&self) -> impl Iterator<Item = &str> {
         self.service.iter().map(|(name, _)| &**name)
     }

@@ -17,8 +17,8 @@ const LISTS: [(&str, &str, &str); 13] = [
     ("gemini", "google", "googleapis.com"),
 ];
 
-/// The table's name for the list of prices that a provider of a domain file has; `None` for servers that anybody can run,
-/// and for names that no provider has.
+/// The table's name for the list of prices that a provider of a domain file has; `None` for servers that users run
+/// themselves, and for unknown names.
 ///
 /// With a `base_url` that is not the provider's own, what is charged there is not known: `None` as well.
 pub fn list_of(provider: &str, base_url: Option<&str>) -> Option<&'static str> {

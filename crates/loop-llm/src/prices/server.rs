@@ -13,7 +13,7 @@ use crate::http::is_loopback;
 /// Why a server charges a price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChargedBy {
-    /// Rows of one's own, or the provider's own server with the provider's list.
+    /// The user's own rows, or the provider's own server with the provider's list.
     List,
     /// A gateway passes on a model of another list, whose price is taken; what the gateway adds is not known.
     Gateway,
@@ -34,8 +34,8 @@ const OPEN: [&str; 2] = ["gpt-oss", "gemma"];
 /// Providers whose servers each user runs, which charge by no list.
 const SELF_HOSTED: [&str; 4] = ["vllm", "ollama", "lm-studio", "llama-cpp"];
 
-/// The price of a model at the server with this base URL, at `at` seconds since 1970, and by what it is charged. `None`: it
-/// is not known, and never 0 unless the server is on this machine.
+/// The price of a model at the server with this base URL, at `at` seconds since 1970, and why the server charges it.
+/// `None`: it is not known, and never 0 unless the server is on this machine.
 ///
 /// `provider` is one of those that are known by name; `base_url` is where the model is called, `None` for the provider's own
 /// server. A known model that a gateway passes on (`anthropic/claude-…`, also without the maker's name, also with a date)
@@ -65,8 +65,8 @@ pub fn at_server(
     Some((Arc::new(free).row(at)?, ChargedBy::Local)).filter(|_| is_here)
 }
 
-/// The names of the models that are known of a provider, as they are written for it; those of a maker whose name comes first
-/// in `model`, as `anthropic/…` does, with that name.
+/// The known names of a provider's models, as that provider writes them. If `model` begins with a maker's name, as
+/// `anthropic/…` does, they are the names of that maker's models, with that prefix.
 pub fn names(provider: &str, model: &str) -> Vec<String> {
     let own = list_of(provider, None);
     let made_by = made_by(model).filter(|_| own != Some("openrouter"));

@@ -184,7 +184,7 @@ impl LinePeriod {
 
 /// Pico-dollars for one token, from dollars for a million: a millionth of a dollar for a million tokens is one.
 fn token(usd_per_million: &str) -> Result<u64, String> {
-    let refused = || format!("`{usd_per_million}` is no price with at most six digits behind the point");
+    let refused = || format!("`{usd_per_million}` is not a price with at most six decimal places");
     let (whole, places) = usd_per_million.split_once('.').unwrap_or((usd_per_million, ""));
     let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     if whole.is_empty() || places.len() > 6 || !is_digits(whole) || !is_digits(places) {
@@ -202,7 +202,7 @@ fn hours(text: &str, working_days: bool) -> Result<Hours, String> {
     };
     let read = text.split_once('-').and_then(|(start, end)| second(start).zip(second(end)));
     let read = read.map(|(start, end)| Hours { start, end, working_days });
-    read.ok_or_else(|| format!("`{text}` are no hours; write 01:00-04:00"))
+    read.ok_or_else(|| format!("`{text}` is not a range of hours; write 01:00-04:00"))
 }
 
 #[cfg(test)]

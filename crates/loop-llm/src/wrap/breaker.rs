@@ -54,9 +54,9 @@ pub enum BreakerState {
 ///
 /// Failures are [`Overloaded`](FailureKind::Overloaded), [`ServerError`](FailureKind::ServerError),
 /// [`Timeout`](FailureKind::Timeout), [`Connection`](FailureKind::Connection) and
-/// [`StreamInterrupted`](FailureKind::StreamInterrupted), in the middle of a reply as well, and a call that its
-/// caller left because its `timeout_ms` was over. A whole reply begins the count anew. What is the request's fault,
-/// or did not come to the provider, counts neither way. What ends after the breaker has opened is not counted.
+/// [`StreamInterrupted`](FailureKind::StreamInterrupted), in the middle of a reply as well, and a call that its caller
+/// left because its `timeout_ms` was over. A complete reply resets the count. Errors that the request caused, and calls
+/// that did not reach the provider, do not change it. Calls that end after the breaker has opened are not counted.
 #[derive(Clone, Debug)]
 pub struct BreakerHandle {
     policy: BreakerPolicy,

@@ -1,10 +1,10 @@
-//! A conversation with native tools: the stub calls what the text names, and quotes what came of it.
+//! Conversations with native tools: the stub calls the tools that a text names, and quotes their results.
 //!
-//! A text names a tool by the tool's name, by every word of that name, or by a value of the form that the tool's only
-//! required parameter has. Its values are behind its name, up to the name of another tool, and else anywhere: a JSON
-//! object, `parameter: value`, a permitted value, a value of the parameter's form, its example, a number, a text in
-//! quotation marks.
-//! Of several tools one is called a turn, in the order in which they are offered. No rule knows a language.
+//! A text names a tool by the tool's name, by every word of that name, or by a value in the format of the tool's only
+//! required parameter. The stub looks for parameter values after that name, up to the name of another tool, and
+//! otherwise in the whole text: a JSON object, `parameter: value`, a permitted value, a value in the parameter's
+//! format, its example, a number, a quoted text. It calls one tool a turn, in the order in which they are offered. No
+//! rule depends on a human language.
 
 use std::collections::BTreeSet;
 
@@ -22,22 +22,22 @@ use crate::offline::shape::Candidates;
 use crate::offline::words::{parts, stems};
 use crate::offline::write::{in_one_line, quote, rows};
 
-/// Quotation marks: what opens one, and what closes it.
+/// Quotation marks: the opening and the closing one.
 const QUOTES: [(char, char); 6] = [('"', '"'), ('`', '`'), ('“', '”'), ('„', '“'), ('«', '»'), ('「', '」')];
 
-/// The longest quotation. A mark that nothing closes would have all of the text searched.
+/// The most bytes of a quotation. Without a limit, an unclosed mark would make the search scan the whole text.
 const QUOTED_BYTES: usize = 1 << 10;
-/// How much of a text is read.
+/// The most bytes of a text that are read.
 const TEXT_BYTES: usize = 64 << 10;
 
-/// What the stub says: calls, or a text.
+/// The reply of the stub: calls, or a text.
 #[derive(Debug, Default)]
 pub(super) struct StubReply {
     pub(super) text: String,
     pub(super) calls: Vec<ToolCall>,
 }
 
-/// Its turn in a conversation.
+/// The stub's turn in a conversation.
 pub(super) fn reply(request: &ModelRequest) -> StubReply {
     let conversation = Conversation::of(request);
     let call = match &request.tool_choice {
@@ -67,7 +67,7 @@ struct Wanted {
     arguments: Map<String, Value>,
 }
 
-/// A call that was made for the text, and its result.
+/// A call that was made for the text, with its result.
 #[derive(Debug)]
 struct Made<'a> {
     tool: &'a str,
@@ -75,19 +75,19 @@ struct Made<'a> {
     result: &'a ToolOutput,
 }
 
-/// A tool, and what it has to be given.
+/// A tool with its fields.
 #[derive(Debug)]
 struct Tool<'a> {
     name: &'a str,
     fields: Vec<Field<'a>>,
 }
 
-/// What a request says.
+/// The content of a request.
 #[derive(Debug)]
 struct Conversation<'a> {
-    /// What the user wrote last.
+    /// The last message of the user.
     text: String,
-    /// What the loop wrote after that: it may demand tools by name.
+    /// The messages of the loop after that, which may demand tools by name.
     demand: &'a str,
     tools: Vec<Tool<'a>>,
     made: Vec<Made<'a>>,
@@ -130,7 +130,8 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// The first call that the text names and that was not made; then the result, then what ends the work.
+    /// The next call: the first one that the text names and that was not made, then the output, then the call that ends
+    /// the work.
     fn planned(&self) -> Option<Wanted> {
         let helpers = self.tools.iter().filter(|tool| ![self.output, self.submit].contains(&Some(tool.name)));
         let is_made = |wanted: &Wanted| {
@@ -168,7 +169,7 @@ impl<'a> Conversation<'a> {
             || by_form()
     }
 
-    /// The call of a tool, with empty values where the text has none.
+    /// A call of a tool, with empty values for fields that the text does not give.
     fn forced(&self, is_it: impl FnMut(&&Tool<'a>) -> bool) -> Option<Wanted> {
         let tool = self.tools.iter().find(is_it)?;
         Some(self.filled(tool).unwrap_or_else(|(mut wanted, missing)| {
@@ -177,10 +178,10 @@ impl<'a> Conversation<'a> {
         }))
     }
 
-    /// The call of a tool, with the values that the text and the results give.
+    /// A call of a tool with the values in the text and in the results.
     ///
     /// # Errors
-    /// What there is, and the required fields that have no value.
+    /// The values that were found, and the required fields without a value.
     fn filled<'t>(&self, tool: &'t Tool<'a>) -> Result<Wanted, (Wanted, Vec<&'t Field<'a>>)> {
         let after = self.own_part(tool);
         let text = after.unwrap_or(&self.text);
@@ -228,7 +229,7 @@ impl<'a> Conversation<'a> {
         if missing.is_empty() { Ok(wanted) } else { Err((wanted, missing)) }
     }
 
-    /// The text behind the name of a tool, up to the name of another one.
+    /// The text after the name of a tool, up to the name of another one.
     fn own_part(&self, tool: &Tool<'_>) -> Option<&str> {
         let after = behind(&self.text, tool.name)?;
         let others = self.tools.iter().filter_map(|other| behind(after, other.name).map(|it| (other, it)));
@@ -236,7 +237,7 @@ impl<'a> Conversation<'a> {
         after.get(..ends.min().unwrap_or(after.len()))
     }
 
-    /// What a result says under the name of a field, the latest first.
+    /// The value of a field in the results, the latest first.
     fn reported(&self, field: &Field<'_>) -> Option<Value> {
         let results = self.made.iter().rev().filter(|made| !made.result.is_error);
         results.map(|made| fenced(&made.result.text).unwrap_or(&made.result.text)).find_map(|text| {
@@ -254,7 +255,7 @@ impl<'a> Conversation<'a> {
         })
     }
 
-    /// The text for a call without quotation marks: what follows the tool's name, or all words but those of it.
+    /// The text for a call without quotation marks: the text after the tool's name, or all words except that name.
     /// Words that are other values are left out.
     fn rest(&self, wanted: &Wanted, after: Option<&str>) -> Option<String> {
         let mut used: Vec<String> = wanted.arguments.values().map(text_of).collect();
@@ -271,7 +272,8 @@ impl<'a> Conversation<'a> {
         (!rest.is_empty()).then_some(rest)
     }
 
-    /// What the results say, a line each, and which tools lack a value; where there is neither, what the stub does.
+    /// The results, a line each, and the tools that lack a value. If there are neither, a description of what the stub
+    /// does.
     fn answer(&self) -> String {
         let about = stems(&self.text);
         let results = self.made.iter().map(|made| {
@@ -305,7 +307,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// What a user writes: of a work item its title and its text, of JSON a line for each member.
+/// The text of a user's message: title and text of a work item, or a line for each member of JSON.
 fn stated(text: &str) -> String {
     let body = fenced(text).unwrap_or(text);
     let body = body.get(..body.floor_char_boundary(TEXT_BYTES)).unwrap_or(body);
@@ -318,7 +320,7 @@ fn stated(text: &str) -> String {
     format!("{title}\n{}", members.as_deref().unwrap_or(body))
 }
 
-/// The calls of these messages that have a result.
+/// The calls in these messages that have a result.
 fn made(messages: &[Message]) -> Vec<Made<'_>> {
     let results: Vec<&ToolOutput> = messages
         .iter()
@@ -341,14 +343,14 @@ pub(super) fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The JSON object that a text begins with.
+/// The JSON object at the beginning of a text.
 fn object(text: &str) -> Option<Map<String, Value>> {
     let text = text.trim_start();
     let mut values = serde_json::Deserializer::from_str(text).into_iter();
     values.next().filter(|_| text.starts_with('{'))?.ok()
 }
 
-/// The text behind a name that it has as a word.
+/// The text after a name that occurs as a word.
 fn behind<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     text.match_indices(name).filter(|_| !name.is_empty()).find_map(|(at, _)| {
@@ -358,7 +360,7 @@ fn behind<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     })
 }
 
-/// The value of a field that a text has by itself: wherever it is, no other field may have it.
+/// The value of a field in a text, unless another field could have it too.
 fn stands_in(text: &str, field: &Field<'_>, tool: Option<&str>) -> Option<Value> {
     let example = || field.example.as_ref().filter(|example| behind(text, example).is_some());
     labelled(text, field)
@@ -367,14 +369,14 @@ fn stands_in(text: &str, field: &Field<'_>, tool: Option<&str>) -> Option<Value>
         .or_else(|| field.cast(example()?))
 }
 
-/// The first value of a text that has the form of a field, and where a tool is given, is meant for it.
+/// The first value in a text that has the format of a field. If a tool is given, the value must be meant for it.
 fn of_form(text: &str, field: &Field<'_>, tool: Option<&str>) -> Option<Value> {
     let found = Candidates::of(text, /*with_paths*/ true).find(&field.shapes);
     let is_own = |name: &&&str| tool.is_none_or(|tool| is_meant(text, name, field.name, tool));
     found.iter().find(is_own).and_then(|name| field.cast(name))
 }
 
-/// The value behind `parameter:` or `parameter =`: a quotation, or the text before the next comma, semicolon or line.
+/// The value after `parameter:` or `parameter =`: a quotation, or the text up to the next comma, semicolon or line.
 fn labelled(text: &str, field: &Field<'_>) -> Option<Value> {
     let after = behind(text, field.name)?.trim_start_matches(' ');
     let value = after.strip_prefix([':', '='])?.trim_start_matches(' ');
@@ -385,7 +387,7 @@ fn labelled(text: &str, field: &Field<'_>) -> Option<Value> {
     field.takes(&json!(value)).filter(|_| !value.is_empty())
 }
 
-/// The text between quotation marks at the beginning of a text, and what follows.
+/// The quotation at the beginning of a text, and the rest.
 fn quotation(text: &str, open: char) -> Option<(&str, &str)> {
     QUOTES.iter().filter(|(mark, _)| *mark == open).find_map(|(open, close)| {
         let near = text.get(open.len_utf8()..text.floor_char_boundary(QUOTED_BYTES))?;

@@ -1,18 +1,18 @@
-//! A value that a JSON Schema permits, where a reply has to be one.
+//! Generates an example value for a JSON Schema, for structured output.
 
 use serde_json::{Map, Value, json};
 
 use super::schema::resolved;
 
-/// An example of what the schema permits: the same for the same schema.
+/// An example that the schema accepts. The same schema always gives the same example.
 pub(super) fn of(schema: &Value) -> Value {
     Instance { root: schema, left: MAX_PARTS }.of(schema, DEEP)
 }
 
-/// An example that is being written.
+/// An example while it is generated.
 struct Instance<'a> {
     root: &'a Value,
-    /// How many more parts are written. References may double what they name.
+    /// How many more parts may be generated, since references can multiply.
     left: usize,
 }
 
@@ -109,7 +109,7 @@ fn text(schema: &Value) -> String {
     text
 }
 
-/// How deep an example goes.
+/// The most levels of an example.
 const DEEP: usize = 12;
 const MAX_PARTS: usize = 2_000;
 const MAX_ITEMS: u64 = 16;

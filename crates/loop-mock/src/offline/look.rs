@@ -1,5 +1,5 @@
-//! What to look up: names in the item and in results that a tool's parameter is shaped for. Why a tool is not picked is
-//! said as well.
+//! Selects the calls of the stub: names in the item and in results that match a tool's parameter. It also says why a
+//! tool is not selected.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,13 +12,13 @@ use crate::offline::read::{Read, Tool, Use, is_id, is_meant};
 use crate::offline::schema::{Field, Form};
 use crate::offline::words::{count, names, overlap, parts, stem, stems};
 
-/// How many words a query has at most.
+/// The most words of a search query.
 const QUERY_WORDS: usize = 8;
 
-/// How many words a search has to share with the item.
+/// How many words a tool's description must share with the item.
 const SHARED: usize = 2;
 
-/// A call that the stub wants.
+/// A call that the stub selects.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) tool: String,
@@ -29,19 +29,19 @@ pub(super) struct Wanted {
 /// Why the stub does not call a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WhyNot {
-    /// Nothing that it reads has the form of a parameter.
+    /// No name in the texts has the format of a parameter.
     NoName { parameter: String, example: Option<String> },
     /// The description shares too few words with the item.
     FewWords { shared: usize, needed: usize },
-    /// It takes something that is neither a name nor words to search for.
+    /// It requires something that is neither a name nor words to search for.
     TooMuch { parameter: String },
-    /// The same was called before.
+    /// The same call was made before.
     Before,
     /// It asks a person.
     Question,
     /// The item does not ask for the change.
     NotAsked { word: String },
-    /// It is a change, and something has still to be looked up.
+    /// It changes something, and a read-only call is still possible.
     NotYet,
 }
 
@@ -71,8 +71,8 @@ impl fmt::Display for WhyNot {
     }
 }
 
-/// The read-only calls that would help, those that were made left out: names of the item first, then names in results,
-/// then what a description alone speaks for.
+/// The read-only calls that would help and were not made. Names in the item come first, then names in results, then
+/// calls that only a tool's description suggests.
 pub(super) fn wanted(read: &Read<'_>) -> Vec<Wanted> {
     let mut wanted: Vec<(u8, usize, Wanted)> = Vec::new();
     for tool in read.tools.iter().filter(|tool| tool.use_of == Use::Read) {
@@ -82,13 +82,13 @@ pub(super) fn wanted(read: &Read<'_>) -> Vec<Wanted> {
     wanted.into_iter().map(|(_, _, wanted)| wanted).collect()
 }
 
-/// The changes that the item asks for and that were not requested before. None as long as something can be looked up.
+/// The changes that the item asks for and that were not requested yet. None while a read-only call is possible.
 pub(super) fn changes(read: &Read<'_>) -> Vec<Wanted> {
     let tools = read.tools.iter().filter(|tool| tool.use_of == Use::Change);
     tools.filter_map(|tool| change(read, tool).ok()).collect()
 }
 
-/// Why a tool is not called; `None` where it is.
+/// Why a tool is not called. `None`: it is called.
 pub(super) fn why_not(read: &Read<'_>, tool: &Tool<'_>) -> Option<WhyNot> {
     match tool.use_of {
         Use::Read => calls(read, tool).err(),
@@ -100,7 +100,7 @@ pub(super) fn why_not(read: &Read<'_>, tool: &Tool<'_>) -> Option<WhyNot> {
     }
 }
 
-/// The calls of a read, each with its rank and its relevance.
+/// The read-only calls of a tool, each with its rank and its relevance.
 ///
 /// # Errors
 /// Why there are none.
@@ -166,11 +166,11 @@ fn change(read: &Read<'_>, tool: &Tool<'_>) -> Result<Wanted, WhyNot> {
     Ok(Wanted { tool: tool.name.to_owned(), parameters, reason })
 }
 
-/// The required parameters of a tool, each with a value: a name of its form, a permitted value that the item says, the
-/// only number of the item, and where `with_text` says so, the item's title for a text.
+/// The required parameters of a tool with their values: a name in the parameter's format, a permitted value in the
+/// item, or the only number in the item. With `with_text`, the item's title for a text.
 ///
 /// # Errors
-/// The first that has none.
+/// The first parameter without a value.
 fn filled(read: &Read<'_>, tool: &Tool<'_>, with_text: bool) -> Result<Value, WhyNot> {
     let mut members = Map::new();
     for parameter in tool.parameters.iter().filter(|parameter| parameter.required) {
@@ -196,7 +196,7 @@ fn filled(read: &Read<'_>, tool: &Tool<'_>, with_text: bool) -> Result<Value, Wh
     Ok(Value::Object(members))
 }
 
-/// The permitted value that a text says, the longest of several.
+/// The permitted value that a text contains, the longest of several.
 pub(super) fn said(text: &str, choices: &[Value]) -> Option<Value> {
     let text = text.to_lowercase();
     let plain = |value: &Value| {
@@ -214,7 +214,7 @@ pub(super) fn said(text: &str, choices: &[Value]) -> Option<Value> {
     choices.iter().filter(is_said).max_by_key(|value| plain(value).len()).cloned()
 }
 
-/// The number of the item, where it holds one.
+/// The number in the item, if there is only one.
 fn only_number(read: &Read<'_>, tool: &Tool<'_>, parameter: &Field<'_>) -> Option<Value> {
     let words = read
         .item
@@ -233,7 +233,7 @@ fn no_name(parameter: &Field<'_>) -> WhyNot {
     WhyNot::NoName { parameter: parameter.name.to_owned(), example: parameter.example.clone() }
 }
 
-/// Names in the item that some tool looks up and none has found.
+/// Names in the item for which some tool has a parameter, and which no result contains.
 pub(super) fn not_found(read: &Read<'_>) -> Vec<String> {
     let mut missing = BTreeSet::new();
     for tool in &read.tools {
@@ -250,7 +250,7 @@ pub(super) fn not_found(read: &Read<'_>) -> Vec<String> {
     missing.into_iter().collect()
 }
 
-/// Whether there are tools that look names up, and the item holds none for any of them.
+/// Whether tools look names up, and the item contains none for any of them.
 pub(super) fn names_nothing(read: &Read<'_>) -> bool {
     let mut parameters = read.tools.iter().filter_map(|tool| match takes(tool) {
         Takes::Name(parameter) => Some((tool, parameter)),
@@ -264,7 +264,7 @@ pub(super) fn names_nothing(read: &Read<'_>) -> bool {
     any && none
 }
 
-/// How many words of the title the results speak of, and how many it has.
+/// How many words of the title occur in the results, and how many it has.
 pub(super) fn spoken_of(read: &Read<'_>) -> (usize, usize) {
     let title = stems(read.title);
     let results = read.evidence.iter().filter(|evidence| evidence.is_ok());
@@ -272,9 +272,9 @@ pub(super) fn spoken_of(read: &Read<'_>) -> (usize, usize) {
     (overlap(&title, &stated), title.len())
 }
 
-/// What a tool has to be given.
+/// The input that a tool requires.
 enum Takes<'a> {
-    /// A name of a certain shape.
+    /// A name in a certain format.
     Name(&'a Field<'a>),
     /// Free text.
     Words(&'a str),
@@ -293,7 +293,7 @@ fn takes<'a>(tool: &'a Tool<'a>) -> Takes<'a> {
     }
 }
 
-/// A name, and the evidence that it was read in: none for the item.
+/// A name, and the evidence that it is from. `None`: the item.
 struct Found<'a> {
     name: &'a str,
     evidence: Option<&'a str>,
@@ -309,7 +309,7 @@ impl Found<'_> {
     }
 }
 
-/// Names of a parameter's shape, each once: from the item, then from results.
+/// Names in a parameter's format, each once: from the item, then from results.
 fn named<'a>(read: &Read<'a>, tool: &Tool<'_>, parameter: &Field<'_>) -> Vec<Found<'a>> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
@@ -331,7 +331,7 @@ fn serves_all(tool: &Tool<'_>) -> bool {
         .any(|word| ["any", "every", "always"].contains(&word.to_lowercase().as_str()))
 }
 
-/// An item without the names of its members: of JSON its values, of a line `name: value` the value.
+/// An item without the names of its members: the values of JSON, and of a line `name: value` the value.
 fn values(item: &str) -> String {
     fn texts(value: &Value, out: &mut Vec<String>) {
         match value {
@@ -354,7 +354,7 @@ fn values(item: &str) -> String {
     all.join("\n")
 }
 
-/// The words to search for: those of the title, then the commonest of the item's values.
+/// The words of a search query: those of the title, then the most frequent ones in the item's values.
 fn keywords(read: &Read<'_>) -> String {
     let is_word = |word: &&str| {
         stem(&word.to_lowercase()).is_some()

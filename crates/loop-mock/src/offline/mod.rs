@@ -1,13 +1,12 @@
 //! The offline stub: a deterministic model that is not an AI, and whose output says so.
 //!
-//! **What it does not do.** No network, no key, no chance: the same prompt gets the same reply. **The nouns.** [`Offline`] is the
-//! model; [`described`] is what it reads of a prompt that describes tools and sections.
+//! **What it is not.** It uses no network, no key and no randomness: the same prompt always gets the same reply.
+//! [`Offline`] is the model, and [`described`] returns the tools and sections that it finds in a prompt.
 //!
-//! It reads the same prompts as a model would, and finds their parts by the anchors of
-//! `loop-prompts`. It selects tools by matching their descriptions and the examples of
-//! their parameters with the work item, writes sections from the evidence and cites it, asks for more when a result
-//! names something that another tool can look up, and reports a confidence that follows from what it has. In a
-//! conversation it calls the tools that the text names, with values that are in the text, and quotes the results.
+//! It parses the prompts of `loop-prompts` by their anchors. It selects tools whose descriptions and parameter examples
+//! match the work item. It writes sections from the evidence, with citations. It requests more calls if a result names
+//! something that another tool can look up. Its confidence is computed from what it found. In a conversation it calls
+//! the tools that the text names, with values from the text, and quotes the results.
 
 mod conversation;
 mod instance;
@@ -33,10 +32,10 @@ use look::{Wanted, changes, names_nothing, not_found, spoken_of, wanted, why_not
 use read::Read;
 use words::{count, overlap, stems};
 
-/// How many calls it selects at most, and how many it asks for in one pass.
+/// The most tools that it selects, and the most calls of one pass.
 const MAX_CALLS: usize = 5;
 
-/// A stub of a model. It is not an AI, uses no network, and gives the same reply to the same prompt.
+/// The stub: a model that is not an AI, uses no network, and always gives the same reply to the same prompt.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Offline {
     timing: Timing,
@@ -48,12 +47,12 @@ impl Offline {
         Self::default()
     }
 
-    /// The same with pauses between lines, so that a person can watch.
+    /// The same stub with pauses between lines, for demonstrations.
     pub fn paced(self, timing: Timing) -> Self {
         Self { timing }
     }
 
-    /// Its reply to a prompt.
+    /// The reply to a prompt.
     pub fn reply(&self, request: &ModelRequest) -> ModelReply {
         let request = &*with_purpose(request);
         if is_conversation(request) {
@@ -88,8 +87,7 @@ pub fn described(request: &ModelRequest) -> (Vec<(String, Option<String>)>, Vec<
     (tools, read.sections.iter().map(|section| section.heading.to_owned()).collect())
 }
 
-/// The work item of a prompt, and the evidence that may be cited: the number of each, for example `1` of
-/// `E1`, and its text.
+/// The work item in a prompt, and the evidence: the number of each, for example `1` of `E1`, and its text.
 pub fn sources(request: &ModelRequest) -> (String, Vec<(String, String)>) {
     let read = Read::of(request);
     let evidence = read.evidence.iter().filter(|evidence| evidence.is_ok());
@@ -97,7 +95,7 @@ pub fn sources(request: &ModelRequest) -> (String, Vec<(String, String)>) {
     (format!("{}\n{}", read.title, read.item), evidence)
 }
 
-/// Whether it is a turn of a conversation: with native tools, or without anything that makes it a document's.
+/// Whether it is a turn of a conversation: with native tools, or without the parts of a document prompt.
 fn is_conversation(request: &ModelRequest) -> bool {
     let is_document = || RequestPurpose::of(request) != RequestPurpose::Main || nonce_of(request).is_some();
     has_tools(request) || !is_document()
@@ -115,7 +113,7 @@ fn converse(request: &ModelRequest) -> ModelReply {
     finished(request, text, stated.calls)
 }
 
-/// A reply within what may be written.
+/// A reply, cut to the permitted output.
 fn finished(request: &ModelRequest, text: String, calls: Vec<ToolCall>) -> ModelReply {
     // It has no tokens of its own; four bytes count as one, as is usual for English text.
     let max = request
@@ -138,16 +136,16 @@ fn finished(request: &ModelRequest, text: String, calls: Vec<ToolCall>) -> Model
     reply
 }
 
-/// A tool that the stub does not call, and why.
+/// A tool that the stub does not select, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotSelected {
     /// The tool's name.
     pub tool: String,
-    /// Why, in words for an operator.
+    /// The reason, for an operator.
     pub why: String,
 }
 
-/// The tools of a prompt that the stub does not call after it, in the order of the prompt.
+/// The tools in a selection prompt that the stub does not select, in the order of the prompt.
 pub fn not_selected(request: &ModelRequest) -> Vec<NotSelected> {
     let read = Read::of(request);
     let max = max_selected(&read);
@@ -225,7 +223,7 @@ fn document(request: &ModelRequest) -> String {
     out
 }
 
-/// What follows from what there is: nothing here is a judgement.
+/// The confidence, computed from what was found and what is open. It is not a judgement.
 fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
     let ok = read.evidence.iter().filter(|evidence| evidence.is_ok()).count();
     let failed = read.evidence.iter().filter(|evidence| !evidence.is_ok() && !evidence.is_empty()).count();
@@ -265,7 +263,8 @@ fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
     ("high", format!("everything that is named was looked up, with {}", count(ok, "result")))
 }
 
-/// It wrote the block itself if it could; to the reply of another it can add only that it does not know.
+/// The reply to a repair prompt: a contract block with low confidence and no actions. The broken reply is of another
+/// model, since the stub's own blocks are valid.
 fn repair(request: &ModelRequest) -> String {
     let contract = json!({
         "nonce": Read::of(request).nonce,

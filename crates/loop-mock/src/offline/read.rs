@@ -1,4 +1,4 @@
-//! Reading a prompt as a model would: tools, sections, the item, evidence, what was written before.
+//! Parses a prompt: its tools, sections, work item, evidence and document.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use crate::offline::schema::{Field, Form};
 use crate::offline::shape::Candidates;
 use crate::offline::words::{overlap, parts, stems};
 
-/// What a prompt says.
+/// The content of a prompt.
 #[derive(Debug, Default)]
 pub(super) struct Read<'a> {
     pub(super) nonce: &'a str,
@@ -27,14 +27,14 @@ pub(super) struct Read<'a> {
     pub(super) title: &'a str,
     pub(super) item: &'a str,
     pub(super) evidence: Vec<Evidence<'a>>,
-    /// The body that each heading had last.
+    /// The last body of each heading.
     pub(super) written: BTreeMap<&'a str, &'a str>,
     /// Every call that the prompt lists.
     pub(super) listed: Vec<Listed<'a>>,
-    /// How many tools may be selected, where the prompt says so.
+    /// The most tools to select, if the prompt says so.
     pub(super) max: Option<usize>,
     pub(super) is_final_pass: bool,
-    /// What follows from the texts, made when it is first needed.
+    /// Computed from the texts when first needed.
     about: OnceCell<BTreeSet<String>>,
     candidates: OnceCell<Vec<(Candidates<'a>, Option<&'a str>)>>,
 }
@@ -49,10 +49,10 @@ pub(super) struct Tool<'a> {
     pub(super) use_of: Use,
 }
 
-/// What a tool is for.
+/// The use of a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Use {
-    /// It looks something up.
+    /// It reads.
     #[default]
     Read,
     /// It may change something.
@@ -61,7 +61,7 @@ pub(super) enum Use {
     Question,
 }
 
-/// A section to write.
+/// A section that the prompt asks for.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
     pub(super) heading: &'a str,
@@ -73,7 +73,7 @@ pub(super) struct Section<'a> {
 pub(super) struct Evidence<'a> {
     pub(super) id: &'a str,
     pub(super) tool: &'a str,
-    /// The values that it was asked for.
+    /// The values in the parameters of its call.
     pub(super) values: Vec<String>,
     pub(super) status: &'a str,
     pub(super) body: &'a str,
@@ -88,7 +88,7 @@ impl Evidence<'_> {
         self.status == "empty"
     }
 
-    /// Whether it was asked for this value.
+    /// Whether its call had this value.
     pub(super) fn is_about(&self, value: &str) -> bool {
         self.values.iter().any(|requested| requested.eq_ignore_ascii_case(value))
     }
@@ -98,9 +98,9 @@ impl Evidence<'_> {
 #[derive(Debug)]
 pub(super) struct Listed<'a> {
     tool: &'a str,
-    /// `name: value` pairs, as the list shows them.
+    /// The parameters as `name: value` pairs, as in the list.
     parameters: &'a str,
-    /// Whether it was left undone.
+    /// Whether the call did not run.
     pub(super) undone: bool,
 }
 
@@ -111,7 +111,7 @@ impl Listed<'_> {
     }
 }
 
-/// A prompt's text, line by line; the text between marks comes as one piece and is never taken for the prompt's.
+/// A piece of a prompt: a line, or the fenced text between two marks, which is never parsed as part of the prompt.
 enum Piece<'a> {
     Line(&'a str),
     Fenced { label: &'a str, text: &'a str },
@@ -132,7 +132,7 @@ impl<'a> Read<'a> {
         read
     }
 
-    /// The stems of what the item is about.
+    /// The word stems of the item's topic.
     pub(super) fn about(&self) -> &BTreeSet<String> {
         self.about.get_or_init(|| {
             let mut about = stems(self.title);
@@ -141,8 +141,8 @@ impl<'a> Read<'a> {
         })
     }
 
-    /// What may be a name, in the item and in the results: each text's with the evidence that it is in, none for the
-    /// item. Results may name any number of files; those of the item are what it is about.
+    /// Possible names in the item and in the results, each text with its evidence. `None`: the item. Paths of files
+    /// count only in the item, since results may name any number of files.
     pub(super) fn candidates(&self) -> &[(Candidates<'a>, Option<&'a str>)] {
         self.candidates.get_or_init(|| {
             let item = [self.title, self.item].map(|text| (Candidates::of(text, /*with_paths*/ true), None));
@@ -153,7 +153,7 @@ impl<'a> Read<'a> {
         })
     }
 
-    /// Whether a call of this tool was made or refused before; with a value, whether one for this value was.
+    /// Whether a call of this tool was made or refused before. With a value: whether such a call had this value.
     pub(super) fn was_requested(&self, tool: &str, value: Option<&str>) -> bool {
         let made = |evidence: &Evidence<'_>| {
             evidence.tool == tool && value.is_none_or(|value| evidence.is_about(value))
@@ -162,7 +162,7 @@ impl<'a> Read<'a> {
         self.evidence.iter().any(made) || self.listed.iter().any(listed)
     }
 
-    /// Tools and sections.
+    /// Parses tools and sections.
     fn read_rules(&mut self, rules: &'a str) {
         let mut under = "";
         for line in rules.lines() {
@@ -184,7 +184,7 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// Item, evidence, executed tools, and the document where it is repeated.
+    /// Parses the item, the evidence, the executed tools, and the document if it is repeated.
     fn read_turn(&mut self, text: &'a str) {
         let mut under = "";
         self.is_final_pass = false;

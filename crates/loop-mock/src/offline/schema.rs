@@ -1,4 +1,4 @@
-//! What a tool has to be given: the fields of its JSON Schema, or the parameters that a prompt describes.
+//! The fields of a tool call: from a JSON Schema, or from the parameters in a prompt.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use crate::offline::conversation::text_of;
 use crate::offline::read::is_id;
 use crate::offline::shape::Shape;
 
-/// How deep references in a schema are followed.
+/// The most references that are followed in a row.
 const DEEP: usize = 8;
 
 /// One property of an object, or one parameter.
@@ -17,14 +17,14 @@ pub(super) struct Field<'a> {
     pub(super) form: Form<'a>,
     /// The permitted values. Empty: any.
     pub(super) choices: Vec<Value>,
-    /// Shapes of its pattern and examples; none for free text, and for a number whose name does not say that it is an id.
+    /// The formats of its pattern and examples. Empty for free text, and for a number that is not an id.
     pub(super) shapes: Vec<Shape>,
-    /// The first example, as it is written.
+    /// The first example, as written.
     pub(super) example: Option<String>,
     pub(super) default: Option<&'a Value>,
 }
 
-/// The form of a value.
+/// The type of a value.
 #[derive(Debug)]
 pub(super) enum Form<'a> {
     Text,
@@ -36,8 +36,8 @@ pub(super) enum Form<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// A field without a default; a pattern says all of its form, and what it says in ways that are not understood,
-    /// examples show.
+    /// A field without a default. Its formats are those of the pattern, or those of the examples if the pattern is not
+    /// understood.
     pub(super) fn new(
         name: &'a str,
         required: bool,
@@ -60,7 +60,7 @@ impl<'a> Field<'a> {
         Self { name, required, form, choices, shapes, example, default: None }
     }
 
-    /// A text as a value of the field's form; `None` where it is none.
+    /// A text as a value of the field's type. `None`: it is not one.
     pub(super) fn cast(&self, text: &str) -> Option<Value> {
         match self.form {
             Form::Text => Some(json!(text)),
@@ -71,13 +71,13 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A value of a result, where the field may have it.
+    /// A value from a result, if it is valid for the field.
     pub(super) fn takes(&self, value: &Value) -> Option<Value> {
         let value = if value.is_object() || value.is_array() { None } else { self.cast(&text_of(value)) }?;
         (self.choices.is_empty() || self.choices.contains(&value)).then_some(value)
     }
 
-    /// The value that says nothing.
+    /// An empty value of the field's type.
     pub(super) fn empty(&self) -> Value {
         match (&self.form, self.choices.first()) {
             (_, Some(choice)) => choice.clone(),
@@ -95,7 +95,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The properties of an object's schema, in their order.
+/// The properties of an object schema, in order.
 pub(super) fn fields(schema: &Value) -> Vec<Field<'_>> {
     fields_of(schema, schema, DEEP)
 }
@@ -139,7 +139,7 @@ fn form<'a>(schema: &'a Value, root: &'a Value, deep: usize) -> Form<'a> {
     }
 }
 
-/// The schema that a reference leads to, or the part that is not `null`.
+/// The target of a reference, or the alternative that is not `null`.
 pub(super) fn resolved<'a>(schema: &'a Value, root: &'a Value, deep: usize) -> &'a Value {
     if deep == 0 {
         return &Value::Null;

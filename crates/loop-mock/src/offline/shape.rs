@@ -1,4 +1,4 @@
-//! The forms of names: by them the stub knows which names of a text a tool looks up.
+//! Formats of names, by which the stub finds the values in a text that a tool can look up.
 
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -7,38 +7,38 @@ use regex::{Regex, RegexBuilder};
 
 use crate::offline::words::{is_path, names, paths};
 
-/// How many words a name has at most.
+/// The most words of a name.
 const WORDS: usize = 4;
 
-/// The longest name, in bytes.
+/// The most bytes of a name.
 const LONG: usize = 200;
 
-/// The largest compiled expression, in bytes: a pattern comes from outside.
+/// The most bytes of a compiled pattern, since patterns are untrusted.
 const COMPILED: usize = 1 << 20;
 
-/// Words that a form must not fit, because then any word would.
+/// Words that a format must not match, since otherwise any word would match.
 const PLAIN: [&str; 4] = ["the", "printer", "Disk", "a"];
 
-/// The form of a name.
+/// The format of a name.
 #[derive(Clone, Debug)]
 pub(super) enum Shape {
     /// An e-mail address.
     Mail,
     /// The path of a file.
     Path,
-    /// An address of the web.
+    /// A URL.
     Url,
-    /// What an expression matches as a whole.
+    /// A pattern that matches the whole name.
     Form {
         form: Regex,
-        /// Whether it may hold spaces.
+        /// Whether names can contain spaces.
         is_spaced: bool,
-        /// Whether one digit at least is in it.
+        /// Whether names must contain a digit.
         has_digit: bool,
     },
 }
 
-/// A piece of an example: a run of letters or digits with its length, or a mark.
+/// A part of an example: a run of letters or digits with its length, or a separator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece {
     Letters(usize),
@@ -48,11 +48,11 @@ enum Piece {
     Mark(char),
 }
 
-/// The shortest and the longest of each piece.
+/// The shortest and the longest length of each part.
 type Lengths = Vec<(usize, usize)>;
 
 impl Piece {
-    /// The lengths of two pieces, the shorter one first. `None`: they are of different kinds.
+    /// The lengths of two parts, the shorter one first. `None`: they are of different kinds.
     fn joined(self, other: &Self) -> Option<(usize, usize)> {
         let range = |a: usize, b: usize| Some((a.min(b), a.max(b)));
         match (self, *other) {
@@ -66,10 +66,10 @@ impl Piece {
 }
 
 impl Shape {
-    /// The shapes of a parameter's examples. Examples that are plain words, which anything could be, have none.
+    /// The formats of a parameter's examples. Examples that are plain words have none.
     ///
-    /// Runs of letters and digits have the length that they have in the examples; of two examples that differ only in
-    /// lengths, any length between.
+    /// Runs of letters and digits have the length in the examples. For examples that differ only in lengths, any length
+    /// in between matches.
     pub(super) fn of_examples(examples: &[&str]) -> Vec<Self> {
         let mut shapes = Vec::new();
         // A class of all letters there are makes a large expression.
@@ -118,7 +118,7 @@ impl Shape {
         Self::compiled(&form, pieces.contains(&Piece::Mark(' ')), has_digit)
     }
 
-    /// The shape that a pattern of JSON Schema demands. `None`: it needs more than this reads, or any word has it.
+    /// The format that a JSON Schema pattern requires. `None`: the pattern is too complex, or matches any word.
     pub(super) fn of_pattern(pattern: &str) -> Option<Self> {
         let is_spaced = pattern.contains(' ') || pattern.contains(r"\s");
         let shape = Self::compiled(pattern, is_spaced, false)?;
@@ -131,7 +131,7 @@ impl Shape {
         Some(Self::Form { form, is_spaced, has_digit })
     }
 
-    /// Whether a name has this shape.
+    /// Whether a name has this format.
     pub(super) fn fits(&self, name: &str) -> bool {
         match self {
             Self::Mail => is_mail(name),
@@ -148,23 +148,23 @@ impl Shape {
     }
 }
 
-/// The pieces of a text that may be names, cut once for the parameters of all tools.
+/// The possible names in a text, split once for the parameters of all tools.
 #[derive(Debug)]
 pub(super) struct Candidates<'a> {
     pub(super) text: &'a str,
-    /// Whether a path is a name here.
+    /// Whether paths count as names.
     with_paths: bool,
-    /// Words and paths, each with its place.
+    /// Words and paths with their positions.
     words: Vec<Placed<'a>>,
-    /// Two to four words in a row, for the shapes that hold spaces.
+    /// Two to four consecutive words, for formats with spaces.
     groups: OnceCell<Vec<Placed<'a>>>,
 }
 
-/// A piece of a text, and the byte that it begins with.
+/// A part of a text and its byte offset.
 type Placed<'a> = (usize, &'a str);
 
 impl<'a> Candidates<'a> {
-    /// The candidates of a text. Paths count only where `with_paths` says so.
+    /// The possible names in a text. Paths are included with `with_paths`.
     pub(super) fn of(text: &'a str, with_paths: bool) -> Self {
         let mut words = bare(text);
         words.extend(names(text));
@@ -174,7 +174,7 @@ impl<'a> Candidates<'a> {
         Self { text, with_paths, words: placed(text, words), groups: OnceCell::new() }
     }
 
-    /// Those that have one of the shapes, in the order of the text.
+    /// The names that have one of the formats, in the order of the text.
     pub(super) fn find(&self, shapes: &[Shape]) -> Vec<&'a str> {
         let spaced = shapes.iter().any(Shape::is_spaced);
         let groups = spaced.then(|| self.groups.get_or_init(|| placed(self.text, groups(self.text))));
@@ -198,7 +198,7 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// The pieces of a text that are short enough for a name, each once.
+/// The parts of a text that are short enough for a name, each once.
 fn placed<'a>(text: &str, pieces: Vec<&'a str>) -> Vec<Placed<'a>> {
     let at = |piece: &str| (piece.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
     let short = pieces.into_iter().filter(|piece| piece.len() <= LONG);
@@ -208,16 +208,16 @@ fn placed<'a>(text: &str, pieces: Vec<&'a str>) -> Vec<Placed<'a>> {
     placed
 }
 
-/// The marks around a word that are not a part of it.
+/// Punctuation around a word that does not belong to it.
 const AROUND: [char; 18] =
     ['.', ',', ';', ':', '!', '?', '(', ')', '[', ']', '{', '}', '<', '>', '"', '\'', '`', '*'];
 
-/// The words of a text as they are, without the marks around them.
+/// The words of a text without the punctuation around them.
 fn bare(text: &str) -> Vec<&str> {
     text.split_whitespace().map(|word| word.trim_matches(AROUND)).filter(|word| !word.is_empty()).collect()
 }
 
-/// Two to four words in a row of one line, as one piece.
+/// Two to four consecutive words of a line, as one piece.
 fn groups(text: &str) -> Vec<&str> {
     let mut groups = Vec::new();
     for line in text.lines() {
@@ -233,8 +233,8 @@ fn groups(text: &str) -> Vec<&str> {
     groups
 }
 
-/// The pieces of an example. `None` where it is plain words: without a digit or a mark in it, or with a word that is
-/// neither a number nor in capitals.
+/// The parts of an example. `None`: it is plain words, without a digit or separator, or with a word that is neither a
+/// number nor in capitals.
 fn pieces(example: &str) -> Option<Vec<Piece>> {
     let mut pieces = Vec::new();
     for c in example.chars() {
@@ -264,8 +264,8 @@ fn pieces(example: &str) -> Option<Vec<Piece>> {
     Some(mixed(pieces))
 }
 
-/// With letters and digits that alternate in one part, all parts are taken to do so: the next such name alternates
-/// elsewhere.
+/// If letters and digits alternate in one part, all parts are treated so, since they may alternate elsewhere in the
+/// next name.
 fn mixed(pieces: Vec<Piece>) -> Vec<Piece> {
     let is_mark = |piece: &Piece| matches!(piece, Piece::Mark(_));
     if pieces.split(is_mark).all(|part| part.len() < 3) {

@@ -1,8 +1,8 @@
-//! Words and stems: most of what the stub understands of a text.
+//! Words and their stems, by which the stub compares texts.
 
 use std::collections::BTreeSet;
 
-/// Words that say nothing of what a text is about, in the order of the alphabet.
+/// Stop words, in alphabetical order.
 const STOP: [&str; 99] = [
     "a", "about", "after", "again", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been",
     "before", "but", "by", "can", "could", "did", "do", "does", "for", "from", "get", "give", "had", "has",
@@ -50,7 +50,7 @@ pub(super) fn count(n: usize, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
-/// The words of a text that may be names: kept whole with `-`, `.`, `@` and `_` inside.
+/// The words of a text that may be names, kept whole with `-`, `.`, `@` and `_` inside.
 pub(super) fn names(text: &str) -> Vec<&str> {
     text.split(|c: char| !(c.is_alphanumeric() || "-.@_".contains(c)))
         .map(|word| word.trim_matches(['-', '.', '_', '@']))
@@ -58,7 +58,7 @@ pub(super) fn names(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The words of a text that may be paths of files: with a `/` inside, and an ending.
+/// The words of a text that may be file paths: with a `/` inside, and a file extension.
 pub(super) fn paths(text: &str) -> Vec<&str> {
     text.split_whitespace()
         .filter(|word| !word.contains("://"))
@@ -74,7 +74,7 @@ pub(super) fn is_path(word: &str) -> bool {
     has_file && !word.contains("://") && !word.contains(char::is_whitespace)
 }
 
-/// The words of a name, in small letters: `userId` and `user_id` are `user` and `id`.
+/// The words of an identifier in lower case: `userId` and `user_id` are `user` and `id`.
 pub(super) fn parts(name: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     let mut small = false;

@@ -1,4 +1,5 @@
-//! Writing sections: its heading says what a section is about; its lines are facts from evidence, cited.
+//! Writes sections: the heading decides what a section is about, and its lines are facts from the evidence with
+//! citations.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,7 @@ use crate::offline::look::{Wanted, not_found};
 use crate::offline::read::{Evidence, Read, Section};
 use crate::offline::words::{count, overlap, stems};
 
-/// The line that says what wrote the document.
+/// The line that says that the stub wrote the document.
 pub(super) const SIGNATURE: &str = "> Written by Loopgate's offline stub. It is not an AI: it sorts and quotes what the \
     tools returned. It cannot understand, weigh or conclude; a model can (`--model`).";
 
@@ -15,14 +16,14 @@ const ALARMS: &str = "fail failed failing failure full lock locked error offline
     missed missing overdue disable disabled unreachable critical slow corrupt corrupted down timeout stale low lost loss \
     dropped drops denied";
 
-/// Words by which an item says that something is wrong.
+/// Words in an item that report a problem.
 const COMPLAINTS: &str = "slow broken break fails failing error cannot can't fix help wrong issue stuck down lost missing \
     unable";
 
 /// The longest quotation, in characters.
 const QUOTE: usize = 280;
 
-/// What a section is for, and the words by which a heading says so. The first that fits counts.
+/// Kinds of sections, with words in their headings. The first match counts.
 const ROLES: [(Role, &str); 7] = [
     (Role::Open, "open missing gap unknown unanswered"),
     (Role::Reply, "reply customer message email letter"),
@@ -44,7 +45,7 @@ enum Role {
     Open,
 }
 
-/// The body of a section, from everything that is known; `open` are the calls that would still help.
+/// The body of a section. `open` are the calls that would still help.
 pub(super) fn section<'w>(
     section: &Section<'_>,
     read: &Read<'_>,
@@ -61,17 +62,17 @@ pub(super) fn section<'w>(
     }
 }
 
-/// Whether a section says only what the item says, so that evidence does not change it.
+/// Whether a section only repeats the item, so that evidence does not change it.
 pub(super) fn is_of_the_item(section: &Section<'_>) -> bool {
     role(section) == Role::Situation
 }
 
-/// Whether the item says that something is wrong, or asks.
+/// Whether the item reports a problem or asks a question.
 pub(super) fn asks(read: &Read<'_>) -> bool {
     read.title.contains('?') || read.item.contains('?') || complains(read)
 }
 
-/// Whether the item says that something is wrong.
+/// Whether the item reports a problem.
 pub(super) fn complains(read: &Read<'_>) -> bool {
     overlap(read.about(), &stems(COMPLAINTS)) > 0
 }
@@ -234,8 +235,8 @@ fn left_open<'w>(read: &Read<'_>, open: impl Iterator<Item = &'w Wanted>) -> Str
     if lines.is_empty() { "- None.".to_owned() } else { lines.join("\n") }
 }
 
-/// The facts of a result in one line: for passages their headings, for a table its rows, for a text the line that is nearest
-/// to what the item is about.
+/// The facts of a result in one line: the headings of passages, the rows of a table, or the line of a text that is most
+/// similar to the item.
 pub(super) fn in_one_line(body: &str, about: &BTreeSet<String>) -> String {
     let lines = text_lines(body);
     let nearest = lines.iter().rev().max_by_key(|line| overlap(&stems(line), about));
@@ -265,7 +266,7 @@ pub(super) fn in_one_line(body: &str, about: &BTreeSet<String>) -> String {
     quote(body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default())
 }
 
-/// The lines of a result that is a text: those in its code block, or its list where there is nothing but a list.
+/// The lines of a text result: those in its code block, or its list if there is nothing else.
 fn text_lines(body: &str) -> Vec<&str> {
     let is_note = |line: &str| line.is_empty() || line.starts_with("## ") || line.starts_with('_');
     let mut lines = body.lines().skip_while(|line| is_note(line.trim())).peekable();
@@ -281,7 +282,7 @@ fn text_lines(body: &str) -> Vec<&str> {
     items.unwrap_or_default()
 }
 
-/// A line of a text as code, where nothing in it ends that.
+/// A line as inline code, unless it contains the delimiter.
 fn quoted_line(line: &str) -> String {
     let text = quote(&line.trim().replace('\t', " "));
     if text.contains('`') { text } else { format!("`{text}`") }
@@ -316,7 +317,7 @@ fn cells(line: &str) -> Vec<String> {
     line.split('|').map(|cell| cell.trim().replace('\u{1}', "|")).collect()
 }
 
-/// The paragraphs and list items of a text, each in one line; headings, tables and code are left out.
+/// The paragraphs and list items of a text, each in one line, without headings, tables and code.
 fn sentences(body: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let mut goes_on = false;
@@ -348,7 +349,7 @@ fn numbered(line: &str) -> Option<&str> {
     (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.trim())
 }
 
-/// A sentence with its citation, which is before the full stop.
+/// A sentence with its citation before the full stop.
 fn cited(text: &str, id: &str) -> String {
     match text.strip_suffix('.') {
         Some(text) => format!("{text} [E{id}]."),
@@ -356,7 +357,7 @@ fn cited(text: &str, id: &str) -> String {
     }
 }
 
-/// One line of a text from outside, made harmless: no list mark or heading, no citation, fence or code of ours.
+/// A line of untrusted text without list marks, headings, citations, fences and code.
 pub(super) fn quote(text: &str) -> String {
     let text = text.trim_start_matches(['-', '>', '#', ' ', '\t']).trim_end();
     let mut text = text.strip_prefix("* ").unwrap_or(text).to_owned();

@@ -1,4 +1,4 @@
-//! How a request is answered: by the model or by fixed bytes, in which pieces, and where it goes wrong.
+//! Behaviours: how the server responds to a request, in which chunks, and how it fails.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use loop_core::types::{FailureKind, Usage};
 use loop_llm::codec::Api;
 use loop_llm::{ModelReply, ModelRequest};
 
-/// The events of a stream as a protocol writes them, each with its end.
+/// The events of a stream in the format of a protocol, each with its end.
 pub type Frames = Vec<Vec<u8>>;
 
-/// What changes the events of one stream, in their order: the next ones are replaced by what is written in their place.
+/// Rewrites the events of one stream, in order: it replaces the given frames by others.
 pub type RewriteStream = Box<dyn FnMut(&mut Frames) + Send>;
 
-/// What the model says in the place of its reply.
+/// Replaces the reply of the model.
 #[derive(Clone)]
 pub(super) struct Say(pub(super) Arc<SayFn>);
 
 type SayFn = dyn Fn(&ModelRequest, ModelReply) -> ModelReply + Send + Sync;
 
-/// What begins to change the events of a stream of this protocol.
+/// Makes the rewriter of a stream for this protocol.
 #[derive(Clone)]
 pub(super) struct Rewrite(pub(super) Arc<dyn Fn(Api) -> RewriteStream + Send + Sync>);
 
@@ -37,180 +37,180 @@ impl fmt::Debug for Rewrite {
     }
 }
 
-/// How a server answers one request. The default: the model answers, correctly.
+/// How the server responds to one request. By default it responds correctly with the model's reply.
 #[derive(Clone, Debug, Default)]
 pub struct Behaviour {
     pub(super) reply: Reply,
     pub(super) delivery: Delivery,
-    /// What the model says in the place of its reply.
+    /// Replaces the reply of the model.
     pub(super) say: Option<Say>,
-    /// What is done to the events of a stream.
+    /// Rewrites the events of a stream.
     pub(super) rewrite: Option<Rewrite>,
-    /// The failure that a stream reports after its first piece of text.
+    /// The failure that a stream reports after its first chunk of text.
     pub(super) fails: Option<FailureKind>,
-    /// The tokens that are reported in the place of the true ones.
+    /// The reported usage in place of the true one.
     pub(super) report: Option<fn(Usage) -> Usage>,
-    /// Whether a reply comes in one piece, also where a stream was asked for.
+    /// Whether a reply is sent as a whole even if a stream was requested.
     pub(super) is_whole: bool,
-    /// Whether it is the answer of a named behaviour.
+    /// Whether a named behaviour made it.
     pub(super) is_lie: bool,
 }
 
 impl Behaviour {
-    /// The model answers.
+    /// Responds correctly, with the model's reply.
     pub fn model() -> Self {
         Self::default()
     }
 
-    /// A status, and a body of type `application/json`.
+    /// Responds with this status and a body of type `application/json`.
     pub fn status(code: u16, body: impl Into<Bytes>) -> Self {
         Self::of(Reply::Status { code, body: body.into() })
     }
 
-    /// Status 200 and these bytes as the whole event stream.
+    /// Responds with status 200 and these bytes as the complete event stream.
     pub fn body(bytes: impl Into<Bytes>) -> Self {
         Self::of(Reply::Body(bytes.into()))
     }
 
-    /// Status 200 of type `application/json` with an object that ends in the middle; the length in the head is right.
+    /// Responds with status 200 and a JSON object that is cut in the middle. The `Content-Length` is that of the cut
+    /// body.
     pub fn half_json() -> Self {
         const HALF: &str = r#"{"id":"chatcmpl-1","object":"chat.completion","choices":[{"index":0,"mess"#;
         Self::body(HALF).with_content_type("application/json").with_content_length(HALF.len() as u64)
     }
 
-    /// The connection is accepted and closed at once, before anything is read. On a connection that was open already
-    /// the request is read, and the connection is closed without an answer.
+    /// Accepts the connection and closes it at once, before it reads anything. On a connection that is already open, it
+    /// reads the request and closes the connection without a response.
     pub fn refuse() -> Self {
         Self::of(Reply::Refuse)
     }
 
-    /// What comes in place of the head is no HTTP; then the connection is closed.
+    /// Sends bytes that are not HTTP in place of the head, and closes the connection.
     pub fn garbage_head() -> Self {
-        Self::raw("HTTP/1.1 200 OK\r\nthis is no header\0\r\n: neither is this\r\n\r\ndata: {}\n\n")
+        Self::raw("HTTP/1.1 200 OK\r\nthis is not a header\0\r\n: neither is this\r\n\r\ndata: {}\n\n")
     }
 
-    /// These bytes come in the place of an answer, head and all; then the connection is closed.
+    /// Sends these bytes in place of a response, including its head, and closes the connection.
     pub fn raw(bytes: impl Into<Bytes>) -> Self {
         Self::of(Reply::Raw(bytes.into()))
     }
 
-    /// The request is read, and nothing comes until the client hangs up.
+    /// Reads the request, and sends nothing until the client hangs up.
     pub fn silence() -> Self {
         Self::of(Reply::Silence)
     }
 
-    /// Status 401 and an error that repeats the headers of the request that carry credentials.
+    /// Responds with status 401 and an error that repeats the request's headers with credentials.
     pub fn echo() -> Self {
         Self::of(Reply::Echo)
     }
 
-    /// A well-formed stream whose visible text has this many bytes. They are made while they are written.
+    /// Sends a valid stream whose visible text has this many bytes. They are generated while they are sent.
     pub fn flood(bytes: u64) -> Self {
         Self::of(Reply::Flood { bytes })
     }
 
-    /// An event stream whose first line has this many bytes and no end before them.
+    /// Sends an event stream whose first line has this many bytes.
     pub fn endless_line(bytes: u64) -> Self {
         Self::of(Reply::Line { bytes })
     }
 
-    /// In which pieces the body is written.
+    /// Sets how the body is divided into chunks.
     #[must_use]
     pub fn in_chunks(mut self, chunks: Chunks) -> Self {
         self.delivery.chunks = chunks;
         self
     }
 
-    /// The time between two pieces of the body.
+    /// Sets the pause between two chunks of the body.
     #[must_use]
     pub fn with_pause(mut self, pause: Duration) -> Self {
         self.delivery.pause = pause;
         self
     }
 
-    /// One byte of the body at a time, with this time between two of them.
+    /// Sends one byte of the body at a time, with this pause between two bytes.
     #[must_use]
     pub fn slow(self, pause: Duration) -> Self {
         self.in_chunks(Chunks::Bytes(1)).with_pause(pause)
     }
 
-    /// Comments before the first event of a stream, each a piece of its own. They count as bytes of the body.
+    /// Sends comments before the first event of a stream, each as a chunk. They count as bytes of the body.
     #[must_use]
     pub fn with_keep_alives(mut self, comments: u32) -> Self {
         self.delivery.keep_alives = comments;
         self
     }
 
-    /// After this many bytes of the body it never continues, until the client hangs up.
+    /// Stops sending after this many bytes of the body, until the client hangs up.
     #[must_use]
     pub fn stalls_after(self, bytes: u64) -> Self {
         self.breaks(bytes, Break::Stall)
     }
 
-    /// After this many bytes of the body the socket is closed, although the body has not ended.
+    /// Closes the socket after this many bytes of the body, although the body is incomplete.
     #[must_use]
     pub fn cuts_after(self, bytes: u64) -> Self {
         self.breaks(bytes, Break::Cut)
     }
 
-    /// After this many bytes of the body it ends as if it were whole: cleanly, by the rules of HTTP. Where the head
-    /// names a length, nothing but closing is left, as in [`cuts_after`](Self::cuts_after).
+    /// Ends the body after this many bytes as if it were complete, in valid HTTP. With a `Content-Length`, this is only
+    /// possible by closing, as in [`cuts_after`](Self::cuts_after).
     #[must_use]
     pub fn ends_after(self, bytes: u64) -> Self {
         self.breaks(bytes, Break::End)
     }
 
-    /// A header beside the usual ones.
+    /// Adds a header to the usual ones.
     #[must_use]
     pub fn with_header(mut self, name: &str, value: &str) -> Self {
         self.delivery.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Another content type than the body has.
+    /// Sets a wrong content type.
     #[must_use]
     pub fn with_content_type(mut self, content_type: &str) -> Self {
         self.delivery.content_type = Some(content_type.to_owned());
         self
     }
 
-    /// A `Content-Length` of this many bytes, whatever the body has. The connection is closed after the body.
+    /// Sets a `Content-Length` of this many bytes, whatever the body has. The connection is closed after the body.
     #[must_use]
     pub fn with_content_length(mut self, bytes: u64) -> Self {
         self.delivery.content_length = Some(bytes);
         self
     }
 
-    /// An HTTP/1.0 answer without a length: its body ends where the connection is closed.
+    /// Responds with HTTP/1.0 without a length: the body ends when the connection is closed.
     #[must_use]
     pub fn until_closed(mut self) -> Self {
         self.delivery.until_closed = true;
         self
     }
 
-    /// These bytes follow the body, and the connection is closed.
+    /// Sends these bytes after the body, and closes the connection.
     #[must_use]
     pub fn followed_by(mut self, bytes: impl Into<Bytes>) -> Self {
         self.delivery.after = bytes.into();
         self
     }
 
-    /// The body is written and never ended: the connection stays open until the client hangs up.
+    /// Never ends the body: the connection stays open until the client hangs up.
     #[must_use]
     pub fn stays_open(mut self) -> Self {
         self.delivery.stays_open = true;
         self
     }
 
-    /// The model's reply comes in one piece, also where a stream was asked for.
+    /// Sends the model's reply as a whole even if a stream was requested.
     #[must_use]
     pub fn in_one_piece(mut self) -> Self {
         self.is_whole = true;
         self
     }
 
-    /// The model says something else than its honest reply. Its tokens are those of what it says. Of a
-    /// [`Lie`](super::Lie) alone.
+    /// Replaces the model's reply. The usage is that of the replacement. Only for a [`Lie`](super::Lie).
     #[must_use]
     pub fn saying(
         mut self,
@@ -220,21 +220,21 @@ impl Behaviour {
         self
     }
 
-    /// The events of a stream are changed before they are written. A reply that is not made of events stays as it is.
+    /// Rewrites the events of a stream before they are sent. A reply without streaming stays unchanged.
     #[must_use]
     pub fn rewritten(mut self, rewrite: impl Fn(Api) -> RewriteStream + Send + Sync + 'static) -> Self {
         self.rewrite = Some(Rewrite(Arc::new(rewrite)));
         self
     }
 
-    /// A stream reports this failure as an event after its first piece of text, and ends.
+    /// Ends a stream after its first chunk of text with an event that reports this failure.
     #[must_use]
     pub fn fails(mut self, kind: FailureKind) -> Self {
         self.fails = Some(kind);
         self
     }
 
-    /// These tokens are reported in the place of the true ones.
+    /// Reports this usage in place of the true one.
     #[must_use]
     pub fn reporting(mut self, report: fn(Usage) -> Usage) -> Self {
         self.report = Some(report);
@@ -266,7 +266,7 @@ pub enum Chunks {
     },
 }
 
-/// What the answer is.
+/// The content of the response.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Reply {
     #[default]
@@ -288,7 +288,7 @@ pub(super) enum Reply {
     },
 }
 
-/// How the answer is put on the wire.
+/// How the response is sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delivery {
     pub(super) chunks: Chunks,
@@ -307,7 +307,7 @@ pub(super) struct Delivery {
     pub(super) stays_open: bool,
 }
 
-/// How an answer breaks.
+/// How a response breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Break {
     Stall,
@@ -315,7 +315,7 @@ pub(super) enum Break {
     End,
 }
 
-/// Cuts bytes into pieces.
+/// Divides bytes into chunks.
 #[derive(Debug)]
 pub(super) struct Pieces {
     size: Size,
@@ -341,7 +341,7 @@ impl Pieces {
         Self { size }
     }
 
-    /// The size of the next piece where `held` bytes are enough for one.
+    /// The size of the next chunk. `None`: `held` bytes are not enough for one.
     pub(super) fn next(&mut self, held: usize) -> Option<usize> {
         match &mut self.size {
             Size::Any => (held > 0).then_some(held),

@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand: requests are read within bounds, answers are written piece by piece.
+//! A minimal HTTP/1.1 server: parses requests within limits, and writes responses chunk by chunk.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use super::behaviour::{Break, Delivery, Pieces};
 use super::server::{ConnectionEnd, ReceivedRequest};
 
-/// Why there is no request.
+/// Why a request cannot be read.
 #[derive(Debug)]
 pub(super) enum Unreadable {
-    /// The client went away, or says nothing.
+    /// The client closed the connection or timed out.
     Closed,
-    /// It is none, or too large a one.
+    /// The request is invalid or too large.
     Refused { code: u16, message: &'static str },
 }
 
@@ -33,8 +33,8 @@ impl Reader {
         Self { half, buffer: BytesMut::new() }
     }
 
-    /// The next request, with its whole body, and whether the connection may serve another one. Its head must come in
-    /// time.
+    /// Reads the next request with its complete body, and returns whether the connection may serve another one. The
+    /// head has a time limit.
     pub(super) async fn request(
         &mut self,
         writer: &mut OwnedWriteHalf,
@@ -80,8 +80,8 @@ impl Reader {
         }
     }
 
-    /// Comes back when the client has closed its side. What it sends before is kept for the next request, within
-    /// bounds; a client that only stops sending counts as one that is gone.
+    /// Completes when the client has closed its side. Bytes that it sends before are kept for the next request, within
+    /// limits. A client that only closes its sending side counts as gone.
     pub(super) async fn hung_up(&mut self) {
         loop {
             if self.buffer.len() > MAX_HEAD {
@@ -93,7 +93,7 @@ impl Reader {
         }
     }
 
-    /// Reads what a refused request still sends, for a short while: closing before would take the answer with it.
+    /// Reads the rest of a refused request for a short time, since closing early would discard the response.
     pub(super) async fn drain(&mut self) {
         let rest = async {
             while self.more().await.is_ok() {
@@ -150,14 +150,14 @@ impl Reader {
                 Ok(httparse::Status::Partial) | Err(_) => {
                     return Err(Unreadable::Refused {
                         code: 400,
-                        message: "the size of a chunk is no number",
+                        message: "the size of a chunk is not a number",
                     });
                 }
             }
         }
     }
 
-    /// Takes a line, and gives its length without its end.
+    /// Reads a line, and returns its length without its end.
     async fn line(&mut self) -> Result<usize, Unreadable> {
         loop {
             if let Some(at) = self.buffer.windows(2).position(|two| two == b"\r\n") {
@@ -172,13 +172,13 @@ impl Reader {
     }
 }
 
-/// How long a request's head may take.
+/// The time limit of a request's head.
 const HEAD_TIME: Duration = Duration::from_secs(30);
-/// Bytes of a request's head.
+/// The most bytes of a request's head.
 const MAX_HEAD: usize = 64 * 1_024;
-/// Bytes of a request's body.
+/// The most bytes of a request's body.
 const MAX_BODY: usize = 32 * 1_024 * 1_024;
-/// Bytes of a line that a chunked body has between its chunks.
+/// The most bytes of a line between the chunks of a body.
 const MAX_LINE: usize = 4 * 1_024;
 const MAX_HEADERS: usize = 100;
 
@@ -189,7 +189,7 @@ enum Length {
     Chunked,
 }
 
-/// The head at the beginning of `bytes` and its length, where it is complete.
+/// Parses the head at the beginning of `bytes`, and returns its length. `None`: it is incomplete.
 fn parse(bytes: &[u8]) -> Result<Option<(usize, ReceivedRequest)>, Unreadable> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
@@ -199,7 +199,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(usize, ReceivedRequest)>, Unreadable> {
         Err(httparse::Error::TooManyHeaders) => {
             return Err(Unreadable::Refused { code: 431, message: "there are too many headers" });
         }
-        Err(_) => return Err(Unreadable::Refused { code: 400, message: "this is no HTTP request" }),
+        Err(_) => return Err(Unreadable::Refused { code: 400, message: "this is not an HTTP request" }),
     };
     if request.version != Some(1) {
         return Err(Unreadable::Refused { code: 505, message: "only HTTP/1.1 is spoken here" });
@@ -249,7 +249,7 @@ fn length(head: &ReceivedRequest) -> Result<Length, Unreadable> {
 const UNCLEAR_LENGTH: Unreadable =
     Unreadable::Refused { code: 400, message: "the length of the body is not clear" };
 
-/// One answer while it is written.
+/// A response while it is written.
 #[derive(Debug)]
 pub(super) struct Answer<'a> {
     reader: &'a mut Reader,
@@ -258,17 +258,17 @@ pub(super) struct Answer<'a> {
     pieces: Pieces,
     /// Whether the connection can serve another request after this answer.
     pub(super) keeps: bool,
-    /// The status, once it is written.
+    /// The status. `None`: it was not written yet.
     pub(super) status: Option<u16>,
-    /// Bytes of the body that were written, without the frames of chunks.
+    /// How many bytes of the body were written, without chunk framing.
     pub(super) sent: u64,
-    /// The true tokens of the reply, where a model gave one.
+    /// The true usage of the reply. `None`: there is no reply of a model.
     pub(super) usage: Option<Usage>,
-    /// Bytes of the body that the answer was asked to write.
+    /// How many bytes of the body the response was given.
     taken: u64,
     chunked: bool,
     held: Vec<u8>,
-    /// The header that names the request, and its id.
+    /// The header with the request id, and the id.
     name: Option<(&'static str, String)>,
 }
 
@@ -298,12 +298,12 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Has the head name the request.
+    /// Sets the header with the request id.
     pub(super) fn names(&mut self, header: &'static str, id: String) {
         self.name = Some((header, id));
     }
 
-    /// What comes of `future`, unless the client hangs up before.
+    /// Awaits `future`, unless the client hangs up first.
     pub(super) async fn wait<T>(&mut self, future: impl Future<Output = T>) -> Result<T, ConnectionEnd> {
         tokio::select! {
             biased;
@@ -312,7 +312,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// A whole answer of type `application/json`.
+    /// Writes a complete response of type `application/json`.
     pub(super) async fn json(
         &mut self,
         code: u16,
@@ -324,7 +324,7 @@ impl<'a> Answer<'a> {
         self.finish().await
     }
 
-    /// The head of an event stream of unknown length, and the comments that come first.
+    /// Writes the head of an event stream of unknown length, and its initial comments.
     pub(super) async fn events(&mut self) -> Result<(), ConnectionEnd> {
         self.head(200, EVENT_STREAM, &[], None).await?;
         for _ in 0..self.delivery.keep_alives {
@@ -333,7 +333,7 @@ impl<'a> Answer<'a> {
         Ok(())
     }
 
-    /// The head; the body is chunked where its length is not known.
+    /// Writes the head. The body is chunked if its length is unknown.
     pub(super) async fn head(
         &mut self,
         code: u16,
@@ -367,7 +367,7 @@ impl<'a> Answer<'a> {
         self.raw(text.as_bytes()).await
     }
 
-    /// Bytes of the body.
+    /// Writes bytes of the body.
     pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectionEnd> {
         let room = self.delivery.breaks.map_or(u64::MAX, |(after, _)| after.saturating_sub(self.taken));
         let room = usize::try_from(room).unwrap_or(usize::MAX);
@@ -380,7 +380,7 @@ impl<'a> Answer<'a> {
         self.break_where_due().await
     }
 
-    /// The end of the body.
+    /// Ends the body.
     pub(super) async fn finish(&mut self) -> Result<(), ConnectionEnd> {
         self.break_where_due().await?;
         self.flush().await?;
@@ -392,18 +392,18 @@ impl<'a> Answer<'a> {
         self.raw(&self.delivery.after).await
     }
 
-    /// Says nothing until the client hangs up.
+    /// Sends nothing until the client hangs up.
     pub(super) async fn silence(&mut self) -> ConnectionEnd {
         self.reader.hung_up().await;
         ConnectionEnd::HungUp
     }
 
-    /// Bytes as they are, outside of any body.
+    /// Writes raw bytes outside of a body.
     pub(super) async fn raw(&mut self, bytes: &[u8]) -> Result<(), ConnectionEnd> {
         self.writer.write_all(bytes).await.map_err(|_| ConnectionEnd::HungUp)
     }
 
-    /// Writes what is held back, as one piece.
+    /// Writes the buffered bytes as one chunk.
     pub(super) async fn flush(&mut self) -> Result<(), ConnectionEnd> {
         self.piece(self.held.len()).await
     }
@@ -427,7 +427,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Writes the first `size` bytes of what is held, after the pause where it is not the first piece.
+    /// Writes the first `size` bytes of the buffer, after the pause if it is not the first chunk.
     async fn piece(&mut self, size: usize) -> Result<(), ConnectionEnd> {
         if size == 0 {
             return Ok(());

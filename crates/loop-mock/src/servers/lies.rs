@@ -1,4 +1,4 @@
-//! Named behaviours: the ways in which a provider, or what is between, misbehaves.
+//! Lies: named misbehaviours of a provider, a proxy or a connection.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub struct Lie {
     behaviour: fn() -> Behaviour,
 }
 
-/// Which requests are answered with a lie. All others are answered as a good server would.
+/// Which requests get the lie. The others get a correct response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum On {
     /// Every request.
@@ -33,27 +33,27 @@ pub enum On {
     Later,
     /// Every request for a main call, or for the repair of one.
     Main,
-    /// Every request for a main call that no tool has answered yet.
+    /// Every request for a main call without results of tools.
     First,
-    /// Every selection of tools.
+    /// Every request for a tool selection.
     Selection,
 }
 
 impl Lie {
-    /// A behaviour of this name for the requests that `on` says.
+    /// A lie with this name and behaviour, for the requests in `on`.
     pub const fn new(name: &'static str, about: &'static str, on: On, behaviour: fn() -> Behaviour) -> Self {
         Self { name, about, on, behaviour }
     }
 
-    /// All that the command knows: connections, gateways, streams, replies.
+    /// All lies of `loopgate mock --behaviour`: of connections, gateways, streams and replies.
     pub const ALL: &'static [Self] = LIES;
 
-    /// The one of [`ALL`](Self::ALL) that has this name.
+    /// The lie of this name in [`ALL`](Self::ALL).
     pub fn find(name: &str) -> Option<&'static Self> {
         Self::ALL.iter().find(|lie| lie.name == name)
     }
 
-    /// How a request is answered: the `main`th for a main call, from 1, where it is for one.
+    /// The behaviour for a request. `main` is the number of the main call, from 1.
     pub(super) fn answer(&self, purpose: Option<RequestPurpose>, main: u64, has_results: bool) -> Behaviour {
         let is_main = matches!(purpose, Some(RequestPurpose::Main));
         let lies = match self.on {
@@ -166,8 +166,8 @@ const LIMITED: &str = "{\"error\": {\"message\": \"Rate limit reached\", \"type\
 const DENIED: &str =
     "{\"error\": {\"message\": \"Invalid credentials\", \"type\": \"authentication_error\"}}";
 
-/// A model that says something else than the one behind it, or that says the same and tells its tokens first. Its
-/// tokens are those of what it says.
+/// A model that replaces the reply of the model behind it, or repeats it and reports its usage first. The usage is that
+/// of its own reply.
 #[derive(Debug)]
 pub(super) struct Liar<'a> {
     pub(super) honest: &'a dyn ChatModel,

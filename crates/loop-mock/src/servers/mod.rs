@@ -1,4 +1,4 @@
-//! A server on loopback that speaks four protocols, and that can misbehave.
+//! A loopback server for tests of provider clients, which speaks four protocols and can misbehave.
 //!
 //! ```text
 //! POST /v1/chat/completions                                OpenAI's Chat Completions
@@ -9,19 +9,19 @@
 //! GET  /v1/models                                          the names
 //! ```
 //!
-//! Every path is known without its version too.
+//! Every path also works without its version.
 //!
-//! It serves any [`ChatModel`](loop_llm::ChatModel) over HTTP, so that a client is tried against real sockets with the
-//! replies of [`Scripted`](loop_llm::Scripted) or of any other model; and it breaks off, stalls, lies and
-//! floods where a [`Behaviour`] says so. There is no chance in it but a seed that is given, and no time but the pauses
-//! that are asked for. It knows no keys and no TLS, and it is not meant to face anybody but its own machine.
+//! It serves any [`ChatModel`](loop_llm::ChatModel) over HTTP, for example [`Scripted`](loop_llm::Scripted), so that a
+//! client is tested with real sockets. A [`Behaviour`] makes it cut connections, stall, lie or flood. Its only
+//! randomness is from a given seed, and its only delays are the configured pauses. It checks no keys and has no TLS, so
+//! use it on the local machine only.
 //!
-//! A [`Lie`] is a named behaviour, for example `html-page` or `huge-usage`: [`Service::lying`] serves it in each of the
-//! protocols, and `loopgate mock --behaviour NAME` from the command line. Tests make their own with [`Lie::new`].
+//! A [`Lie`] is a named behaviour, for example `html-page` or `huge-usage`. [`Service::lying`] serves it in each
+//! protocol, and `loopgate mock --behaviour NAME` on the command line. Tests define their own with [`Lie::new`].
 //!
-//! Requests are read as strictly as the provider reads them, and what is wrong is said in the provider's own form: so
-//! it is what encoders are checked against. Reasoning goes out with an opaque part that only the server can make, and
-//! has to come back unchanged beside what it was issued for.
+//! It parses requests as strictly as the provider does and reports errors in the provider's format, so it checks the
+//! encoders of a client. Reasoning is sent with a sealed part, which the client must return unchanged next to the text
+//! that it belongs to.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

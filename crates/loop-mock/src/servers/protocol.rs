@@ -1,4 +1,4 @@
-//! Between the server and a protocol: requests read into neutral ones, replies and failures written.
+//! The interface between the server and a protocol: parsed requests, and writers of replies and errors.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{anthropic, chat, gemini, responses};
 
-/// Reads a request as strictly as the provider of this protocol does.
+/// Parses a request as strictly as the provider of this protocol does.
 pub(super) fn read(api: Api, target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
     match api {
         Api::OpenaiChat => chat::read(body),
@@ -22,7 +22,7 @@ pub(super) fn read(api: Api, target: &Target<'_>, body: &Value) -> Result<ModelC
     }
 }
 
-/// What writes one reply.
+/// The writer of one reply.
 pub(super) fn writer(api: Api, head: Head) -> Box<dyn Writer> {
     match api {
         Api::OpenaiChat => Box::new(chat::ChatWriter::new(head)),
@@ -32,7 +32,7 @@ pub(super) fn writer(api: Api, head: Head) -> Box<dyn Writer> {
     }
 }
 
-/// The provider's words for what went wrong.
+/// The provider's wording of an error.
 pub(super) fn words(api: Api, kind: FailureKind) -> ErrorWords {
     match api {
         Api::OpenaiChat | Api::OpenaiResponses => chat::words(kind),
@@ -41,7 +41,7 @@ pub(super) fn words(api: Api, kind: FailureKind) -> ErrorWords {
     }
 }
 
-/// An error as the provider answers with it: a header, and the body.
+/// An error response of the provider: a header, and the body.
 pub(super) fn error(api: Api, reported: &Reported<'_>) -> (Option<(&'static str, String)>, Value) {
     let wait = reported.wait.map(|wait| wait.as_millis());
     match api {
@@ -57,7 +57,7 @@ pub(super) fn error(api: Api, reported: &Reported<'_>) -> (Option<(&'static str,
     }
 }
 
-/// The beginning of a line of a stream that holds visible text.
+/// The beginning of a stream line with visible text.
 pub(super) fn line(api: Api) -> &'static str {
     match api {
         Api::OpenaiChat => "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"",
@@ -72,7 +72,7 @@ pub(super) fn line(api: Api) -> &'static str {
     }
 }
 
-/// The header that names a request.
+/// The header with the request id.
 pub(super) fn request_header(api: Api) -> &'static str {
     match api {
         Api::OpenaiChat | Api::OpenaiResponses => "x-request-id",
@@ -81,39 +81,39 @@ pub(super) fn request_header(api: Api) -> &'static str {
     }
 }
 
-/// Writes one reply: piece by piece into frames, each an event of a stream, or as one value.
+/// Writes one reply, chunk by chunk as frames of a stream, or as one value.
 pub(super) trait Writer: Send {
-    /// What comes before the first piece.
+    /// Writes what comes before the first chunk.
     fn begin(&mut self, out: &mut Frames);
 
-    /// A piece of visible text.
+    /// Writes a chunk of visible text.
     fn text(&mut self, text: &str, out: &mut Frames);
 
-    /// A piece of reasoning.
+    /// Writes a chunk of reasoning.
     fn reasoning(&mut self, text: &str, out: &mut Frames);
 
-    /// A refusal.
+    /// Writes a refusal.
     fn refusal(&mut self, text: &str, out: &mut Frames);
 
-    /// A call.
+    /// Writes a tool call.
     fn call(&mut self, call: &ToolCall, out: &mut Frames);
 
-    /// A sign of life.
+    /// Writes a keep-alive.
     fn keep_alive(&mut self, out: &mut Frames);
 
-    /// Tokens so far.
+    /// Sets the usage so far.
     fn usage(&mut self, usage: Usage);
 
-    /// The end of a stream.
+    /// Writes the end of a stream.
     fn end(&mut self, reply: &ModelReply, out: &mut Frames);
 
-    /// The whole reply, in place of a stream.
+    /// The whole reply, without streaming.
     fn whole(&mut self, reply: &ModelReply) -> Value;
 
-    /// A failure in the middle of a stream.
+    /// Writes a failure in the middle of a stream.
     fn fail(&mut self, reported: &Reported<'_>, out: &mut Frames);
 
-    /// An event that cannot be read.
+    /// Writes an event that cannot be parsed.
     fn nonsense(&mut self, out: &mut Frames) {
         out.push(b"data: {\n\n".to_vec());
     }
@@ -122,7 +122,7 @@ pub(super) trait Writer: Send {
 /// Events of a stream, each as its bytes.
 pub(super) use super::behaviour::Frames;
 
-/// Where a request was sent, as far as it matters to a protocol.
+/// The target of a request, as far as a protocol needs it.
 #[derive(Debug)]
 pub(super) struct Target<'a> {
     /// The model that the path names.
@@ -133,7 +133,7 @@ pub(super) struct Target<'a> {
     pub(super) headers: &'a [(String, String)],
 }
 
-/// The protocol of a path, and what the path says.
+/// The protocol of a path, and the target in it.
 pub(super) fn find<'a>(
     path: &'a str,
     query: &'a str,
@@ -156,17 +156,17 @@ pub(super) fn find<'a>(
     Some((Api::Gemini, Target { model: Some(model), streams, ..target }))
 }
 
-/// Whether a path is that of the models' names.
+/// Whether a path is that of the model list.
 pub(super) fn is_list(path: &str) -> bool {
     without_version(path) == "/models"
 }
 
-/// The name of a model, where a path asks for one.
+/// The model name in a path for one model.
 pub(super) fn named_model(path: &str) -> Option<&str> {
     without_version(path).strip_prefix("/models/").filter(|name| !name.is_empty() && !name.contains(':'))
 }
 
-/// The count of tokens, in the words of the protocol, where a path asks for that of a request with so many bytes.
+/// The token count in the format of the protocol, if the path asks for one. `bytes` is the size of the request.
 pub(super) fn token_count(path: &str, bytes: u64) -> Option<Value> {
     // Four bytes count as one, as in the replies of the offline stub.
     let tokens = (bytes / 4).max(1);
@@ -184,10 +184,10 @@ fn without_version(path: &str) -> &str {
     PREFIXES.iter().find_map(|prefix| path.strip_prefix(prefix)).unwrap_or(path)
 }
 
-/// What paths begin with, or not.
+/// Path prefixes, which are optional.
 const PREFIXES: [&str; 3] = ["/v1beta", "/v1", "/openai/v1"];
 
-/// A request that can be passed on to a model.
+/// A parsed request for a model.
 #[derive(Debug)]
 pub(super) struct ModelCall {
     pub(super) request: ModelRequest,
@@ -201,35 +201,35 @@ impl ModelCall {
     }
 }
 
-/// How the reply is wanted.
+/// How the client wants the reply.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ways {
     /// As a stream.
     pub(super) streams: bool,
-    /// A stream that is one JSON array, and not made of events.
+    /// As a stream that is one JSON array, not events.
     pub(super) is_array: bool,
-    /// With tokens at the end of a stream.
+    /// With the usage at the end of a stream.
     pub(super) tells_usage: bool,
-    /// With reasoning in a form that can be sent back.
+    /// With sealed reasoning that can be sent back.
     pub(super) seals: bool,
     /// Without the text of reasoning.
     pub(super) hides_reasoning: bool,
 }
 
-/// What a reply names.
+/// Ids and numbers for a reply.
 #[derive(Debug)]
 pub(super) struct Head {
-    /// The number of the request, which ids are made of.
+    /// The number of the request, from which ids are made.
     pub(super) number: u64,
     /// The id that the model itself gave.
     pub(super) id: Option<String>,
     pub(super) model: String,
-    /// A guess at the input tokens, for what is reported before they are known.
+    /// An estimate of the input tokens, for events before the usage is known.
     pub(super) input_guess: u64,
     pub(super) ways: Ways,
 }
 
-/// What is wrong with a request.
+/// Why a request is invalid.
 #[derive(Debug)]
 pub(super) struct Unfit {
     pub(super) param: String,
@@ -242,23 +242,23 @@ impl Unfit {
         Self { param: param.into(), message: message.into(), kind: FailureKind::InvalidRequest }
     }
 
-    /// The same for another reason.
+    /// The same with another kind of failure.
     pub(super) fn because(self, kind: FailureKind) -> Self {
         Self { kind, ..self }
     }
 }
 
-/// A provider's words for a failure.
+/// A provider's wording of a failure.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ErrorWords {
     pub(super) status: u16,
-    /// The word that every error has.
+    /// The error type, which every error has.
     pub(super) kind: &'static str,
-    /// A finer one.
+    /// A more specific code.
     pub(super) code: Option<&'static str>,
 }
 
-/// Whether the request itself is wrong.
+/// Whether the request itself is invalid.
 pub(super) fn is_of_the_request(kind: FailureKind) -> bool {
     matches!(
         kind,
@@ -273,28 +273,28 @@ pub(super) fn is_of_the_request(kind: FailureKind) -> bool {
     )
 }
 
-/// A failure as it is to be reported.
+/// A failure to report.
 #[derive(Debug)]
 pub(super) struct Reported<'a> {
     pub(super) words: ErrorWords,
     pub(super) message: &'a str,
     pub(super) param: Option<&'a str>,
-    /// After which time to ask again.
+    /// The `Retry-After`.
     pub(super) wait: Option<Duration>,
     /// The id of the request.
     pub(super) request: &'a str,
 }
 
-/// How a model's error is passed on to a client that is to read the same kind.
+/// How an error of the model is passed on, so that the client sees the same kind of error.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wire {
-    /// By a status before the reply, by words within it.
+    /// By an error status before the reply, or an error event within it.
     ErrorWords,
-    /// By a connection that is closed without an answer.
+    /// By closing the connection without a response.
     NoAnswer,
-    /// By a reply that breaks off.
+    /// By cutting the reply.
     BrokenOff,
-    /// By a reply that cannot be read.
+    /// By a reply that cannot be parsed.
     Nonsense,
 }
 
@@ -308,7 +308,7 @@ pub(super) fn wire(error: &LlmError) -> Wire {
     }
 }
 
-/// Why a reply ended, as finely as it says.
+/// Why a reply ended, as specifically as it says.
 pub(super) fn stop(reply: &ModelReply) -> ReplyEnd {
     let coarse = match reply.finish {
         FinishReason::EndTurn => ReplyEnd::EndTurn,
@@ -341,7 +341,7 @@ pub(super) fn set(object: &mut Value, name: &str, value: impl Into<Value>) {
     }
 }
 
-/// Cuts a text into two, in the middle of a character never.
+/// Splits a text into two halves at a character boundary.
 pub(super) fn halves(text: &str) -> [&str; 2] {
     let middle = (0..=text.len() / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let (first, second) = text.split_at(middle);

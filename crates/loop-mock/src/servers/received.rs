@@ -1,4 +1,4 @@
-//! Parts of a request as a server receives it, whatever the protocol.
+//! Helpers to parse requests, for all protocols.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use loop_llm::request::{AssistantTurn, Author, Image};
 use loop_llm::{Message, ModelRequest, ToolDefinition, ToolOutput};
 use serde_json::Value;
 
-/// A request for this model, with nothing in it yet.
+/// An empty request for this model.
 pub(super) fn request(model: &str) -> ModelRequest {
     ModelRequest { messages: Vec::new(), ..ModelRequest::new(model, "", "") }
 }
 
-/// Adds to the system text, behind an empty line.
+/// Appends to the system text, after an empty line.
 pub(super) fn add_system(request: &mut ModelRequest, text: &str) {
     let parts = [&*request.system, text];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     request.system = parts.join("\n\n").into();
 }
 
-/// Adds a result to those that were received before it.
+/// Appends a result to the results before it.
 pub(super) fn add_result(messages: &mut Vec<Message>, result: ToolOutput) {
     match messages.last_mut() {
         Some(Message::Tool { results }) => results.push(result),
@@ -38,30 +38,30 @@ pub(super) fn assistant(text: String, calls: Vec<ToolCall>) -> Message {
     Message::Assistant(AssistantTurn { text: text.into(), calls, ..AssistantTurn::default() })
 }
 
-/// Text and pictures.
+/// Text and images.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     pub(super) text: String,
     pub(super) images: Vec<Image>,
 }
 
-/// A member that is given; `null` counts as not given.
+/// A member. `null` counts as absent.
 pub(super) fn present<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     value.get(name).filter(|value| !value.is_null())
 }
 
-/// A text that is given; nothing where it is missing or something else.
+/// A text member. `None`: it is missing or not a text.
 pub(super) fn text_of<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
     value.get(name).and_then(Value::as_str)
 }
 
-/// The first member that is not among those that are known, which are words of a text.
+/// The first unknown member. `known` are the permitted names, separated by blanks.
 pub(super) fn unknown<'a>(value: &'a Value, known: &str) -> Option<&'a str> {
     let members = value.as_object()?;
     members.keys().map(String::as_str).find(|name| !known.split(' ').any(|known| known == *name))
 }
 
-/// Whether the name may be a tool's: letters, digits, `_` and `more`, at most `max` in all.
+/// Whether this is a valid tool name: letters, digits, `_` and the characters in `more`, at most `max`.
 pub(super) fn is_name(name: &str, max: usize, more: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || more.as_bytes().contains(&byte);
     !name.is_empty() && name.len() <= max && name.bytes().all(fits)
@@ -77,7 +77,7 @@ pub(super) fn tool(name: &str, description: Option<&str>, parameters: Option<&Va
     }
 }
 
-/// The form of the reply that is asked for: JSON of any kind, or of a schema.
+/// The requested output format: any JSON, or JSON of a schema.
 pub(super) fn output(is_json: bool, schema: Option<&Value>) -> OutputFormat {
     match schema {
         Some(schema) => OutputFormat::JsonSchema {
@@ -91,7 +91,7 @@ pub(super) fn output(is_json: bool, schema: Option<&Value>) -> OutputFormat {
     }
 }
 
-/// Whether something is given that is not a number from 0 to `max`.
+/// Whether a value is given that is not a number from 0 to `max`.
 pub(super) fn is_outside(given: Option<&Value>, max: f64) -> bool {
     given.is_some_and(|given| !given.as_f64().is_some_and(|number| (0.0..=max).contains(&number)))
 }
@@ -107,13 +107,13 @@ pub(super) fn result(call: &str, is_error: bool, words: Content) -> ToolOutput {
     }
 }
 
-/// A picture of a `data:` URL.
+/// An image in a `data:` URL.
 pub(super) fn data_url(url: &str) -> Option<Image> {
     let (media_type, base64) = url.strip_prefix("data:")?.split_once(";base64,")?;
     image(media_type, base64)
 }
 
-/// A picture, where it has a type and bytes.
+/// An image, if it has a media type and bytes.
 pub(super) fn image(media_type: &str, base64: &str) -> Option<Image> {
     let has_all = media_type.starts_with("image/") && !base64.is_empty();
     has_all.then(|| Image { media_type: media_type.into(), base64: base64.into() })

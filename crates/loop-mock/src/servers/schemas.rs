@@ -1,9 +1,9 @@
-//! What a provider refuses in the schema of a tool, in its words.
+//! Checks the schema of a tool as each provider does, with the provider's error.
 
 use loop_llm::codec::Api;
 use serde_json::{Map, Value};
 
-/// What is wrong with the parameters of a tool. `None`: the provider of this protocol takes them.
+/// The error in a tool's parameters. `None`: the provider of this protocol accepts them.
 pub(super) fn refused(api: Api, parameters: &Value) -> Option<String> {
     let kind = parameters.get("type");
     if kind.is_none_or(|kind| kind != "object") {
@@ -34,7 +34,7 @@ fn below(api: Api, whole: &Value, schema: &Value, depth: usize) -> Option<String
     own.or_else(|| one.chain(listed).chain(named).find_map(|part| below(api, whole, part, depth + 1)))
 }
 
-/// What is no JSON Schema of draft 2020-12.
+/// What is not valid JSON Schema of draft 2020-12.
 fn invalid(members: &Map<String, Value>) -> Option<String> {
     let is_kind = |kind: &Value| kind.as_str().is_some_and(|kind| KINDS.contains(&kind));
     let is_wrong = |(key, value): &(&String, &Value)| match key.as_str() {
@@ -56,7 +56,7 @@ fn invalid(members: &Map<String, Value>) -> Option<String> {
     ))
 }
 
-/// What the provider demands beyond JSON Schema.
+/// What the provider requires beyond JSON Schema.
 fn demanded(api: Api, members: &Map<String, Value>) -> Option<String> {
     let is_kind = |wanted: &str| {
         members.get("type").is_some_and(|kind| {
@@ -86,7 +86,7 @@ fn demanded(api: Api, members: &Map<String, Value>) -> Option<String> {
     Some(format!("required: property is not defined: {unknown}"))
 }
 
-/// A reference that leads nowhere, or that is not alone.
+/// A reference without a target, or with other keywords next to it.
 fn reference(api: Api, whole: &Value, members: &Map<String, Value>) -> Option<String> {
     let reference = members.get("$ref")?;
     let found = reference.as_str().and_then(|to| whole.pointer(to.strip_prefix('#')?));

@@ -1,16 +1,16 @@
-//! Opaque parts of a turn: what only the server that wrote them can read, and sees unchanged or not.
+//! Seals: opaque parts of a turn, by which the server recognises whether the client returns a turn unchanged.
 //!
-//! A seal holds a digest of what it was issued for, and a digest of itself. So it can be recognised without any memory
-//! whether it is one of ours, and whether what it was issued for is still the same. It keeps nothing secret.
+//! A seal contains a digest of the text that it belongs to, and a digest of itself. So the server can check without any
+//! memory whether it made the seal, and whether the text is unchanged. A seal keeps nothing secret.
 
-/// What a seal that came back shows.
+/// The result of checking a returned seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seal {
-    /// It is ours, and belongs to what it was issued for.
+    /// The server made it for this text.
     Whole,
-    /// It is ours, and was issued for something else.
+    /// The server made it for another text.
     Moved,
-    /// It is not ours, or no longer.
+    /// The server did not make it, or it was changed.
     Broken,
 }
 
@@ -20,7 +20,7 @@ pub(super) fn seal(purpose: &str, text: &str) -> String {
     close(purpose, &digest)
 }
 
-/// What the seal shows beside this text.
+/// Checks a seal against this text.
 pub(super) fn check(purpose: &str, sealed: &str, text: &str) -> Seal {
     if sealed == seal(purpose, text) {
         return Seal::Whole;

@@ -1,4 +1,4 @@
-//! A model's events passed on through a protocol, as a stream or as a whole.
+//! Serves a model's events in a protocol, as a stream or as a whole.
 
 use futures::StreamExt;
 
@@ -11,20 +11,20 @@ use loop_llm::codec::Api;
 use loop_llm::error::RetryAdvice;
 use loop_llm::{ChatModel, ErrorPhase, EventStream, LlmError, ModelEvent, ModelReply};
 
-/// A request under way through a protocol.
+/// A request and its response in progress.
 pub(super) struct Exchange<'a, 'b> {
     pub(super) api: Api,
     /// From 1.
     pub(super) number: u64,
     /// The id of the request.
     pub(super) request: String,
-    /// What goes wrong with a reply.
+    /// How the response misbehaves.
     pub(super) behaviour: &'a Behaviour,
     pub(super) answer: &'a mut Answer<'b>,
 }
 
 impl Exchange<'_, '_> {
-    /// Lets a model answer.
+    /// Asks the model and writes its reply.
     pub(super) async fn ask(
         mut self,
         model: &dyn ChatModel,
@@ -56,7 +56,7 @@ impl Exchange<'_, '_> {
         }
     }
 
-    /// Says what is wrong with a request, or with the server.
+    /// Responds with an error.
     pub(super) async fn say(
         &mut self,
         kind: FailureKind,
@@ -69,7 +69,7 @@ impl Exchange<'_, '_> {
         self.answer.json(words.status, header.as_slice(), &bytes_of(&body)).await
     }
 
-    /// A flood of visible text, as a stream.
+    /// Streams a flood of visible text.
     pub(super) async fn flood(mut self, mut bytes: u64) -> Result<(), ConnectionEnd> {
         let lines = format!("{}\n", "x".repeat(1_023)).repeat(16);
         let ways = Ways { streams: true, ..Ways::default() };
@@ -89,7 +89,7 @@ impl Exchange<'_, '_> {
         self.answer.finish().await
     }
 
-    /// An event stream with one line of this length.
+    /// Streams one line of this length.
     pub(super) async fn endless_line(self, bytes: u64) -> Result<(), ConnectionEnd> {
         let block = [b'x'; 8 * 1_024];
         let begin = protocol::line(self.api).as_bytes();
@@ -194,12 +194,12 @@ impl Exchange<'_, '_> {
         }
     }
 
-    /// The tokens that are reported in the place of these.
+    /// The reported usage in place of the true one.
     fn reported_usage(&self, usage: Usage) -> Usage {
         self.behaviour.report.map_or(usage, |report| report(usage))
     }
 
-    /// The reply with the tokens that are reported. The true ones are noted.
+    /// The reply with the reported usage. The true usage is noted.
     fn reported_reply(&mut self, reply: ModelReply) -> ModelReply {
         self.answer.usage = reply.usage;
         ModelReply { usage: reply.usage.map(|usage| self.reported_usage(usage)), ..reply }
@@ -212,7 +212,7 @@ impl Exchange<'_, '_> {
         Ok(())
     }
 
-    /// Answers with an error before anything of a reply was written.
+    /// Responds with an error before anything of a reply was written.
     async fn refuse(&mut self, error: &LlmError, requested: &ModelCall) -> Result<(), ConnectionEnd> {
         match wire(error) {
             Wire::ErrorWords => {
@@ -231,7 +231,7 @@ impl Exchange<'_, '_> {
         }
     }
 
-    /// Ends a stream that had begun with an error.
+    /// Ends a stream in progress with an error.
     async fn break_off(
         &mut self,
         error: &LlmError,
@@ -298,7 +298,7 @@ impl Progress {
         }
     }
 
-    /// A model that sent only a part, or nothing, sends the rest at the end.
+    /// Writes the rest of a reply at the end, if the model streamed only a part or nothing.
     fn rest(&self, reply: &ModelReply, writer: &mut dyn Writer, out: &mut Frames) {
         let reasoning = reply.reasoning.get(self.reasoning..).unwrap_or_default();
         if !reasoning.is_empty() {

@@ -1,4 +1,4 @@
-//! The server: its socket, what it serves, and what it has received.
+//! The loopback server: its socket, its services, and the requests that it received.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,7 +23,7 @@ use super::lies::{Liar, Lie};
 use super::protocol;
 use super::serve::Exchange;
 
-/// A server on the loopback address. It ends when it is dropped.
+/// A server on the loopback address. It stops when it is dropped.
 #[derive(Debug)]
 pub struct LoopbackServer {
     address: SocketAddr,
@@ -33,18 +33,18 @@ pub struct LoopbackServer {
 }
 
 impl LoopbackServer {
-    /// A server on a free port of 127.0.0.1. Call it within a tokio runtime; it answers in tasks of that runtime.
+    /// Starts a server on a free port of 127.0.0.1. Call it within a tokio runtime, whose tasks serve the requests.
     ///
     /// # Errors
-    /// No port can be had.
+    /// No port is free.
     pub fn start(service: Service) -> io::Result<Self> {
         Self::start_at(service, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
     }
 
-    /// The same on a given address; port 0 takes a free one.
+    /// Starts a server on this address. Port 0 takes a free port.
     ///
     /// # Errors
-    /// The address cannot be had.
+    /// The address is not available.
     pub fn start_at(service: Service, address: SocketAddr) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -62,30 +62,30 @@ impl LoopbackServer {
         self.address
     }
 
-    /// What a client of most protocols takes as its base: `http://127.0.0.1:PORT/v1`.
+    /// The base URL for clients of most protocols: `http://127.0.0.1:PORT/v1`.
     pub fn base_url(&self) -> String {
         format!("{}/v1", self.url())
     }
 
-    /// The server without any path: `http://127.0.0.1:PORT`. Every protocol is found below it, with and without the
-    /// version that its provider's paths begin with.
+    /// The URL without a path: `http://127.0.0.1:PORT`. Every protocol is served below it, with and without the version
+    /// in its paths.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The requests that were received so far, oldest first; those that are being answered are among them.
+    /// The requests received so far, oldest first, including those in progress.
     pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.state.log().kept.iter().map(|(_, received)| received.clone()).collect()
     }
 
-    /// The same, once so many requests in all have ended: however a client went away, the server has seen it.
+    /// The requests received, once this many have ended in total, however their clients went away.
     pub async fn ended(&self, requests: u64) -> Vec<ReceivedRequest> {
         // The sender lives as long as this server.
         let _ = self.state.ended.subscribe().wait_for(|ended| *ended >= requests).await;
         self.requests()
     }
 
-    /// Closes every connection, whatever it is doing, and the socket; both are closed when this comes back.
+    /// Closes every connection and the socket. Both are closed when this returns.
     pub async fn shutdown(mut self) {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
@@ -103,7 +103,7 @@ impl Drop for LoopbackServer {
 
 /// What a server serves: a model, behaviours, or behaviours followed by a model.
 ///
-/// A behaviour is used up by one question to a model, in whichever protocol, in order; [`Behaviour::refuse`] by one
+/// Each model call uses the next behaviour, in whichever protocol. [`Behaviour::refuse`] is used by the next
 /// connection.
 pub struct Service {
     model: Option<Arc<dyn ChatModel>>,
@@ -123,51 +123,51 @@ impl Service {
         Self { model: Some(model), ..Self::empty() }
     }
 
-    /// Requests are answered by these, one after the other; the last one repeats. Where a model is to answer there is
-    /// none: use [`of`](Self::of) and [`first`](Self::first).
+    /// These behaviours respond, one after the other, and the last one repeats. There is no model: for one, use
+    /// [`of`](Self::of) and [`first`](Self::first).
     pub fn replies(behaviours: impl IntoIterator<Item = Behaviour>) -> Self {
         let first: VecDeque<Behaviour> = behaviours.into_iter().collect();
         let usual = first.back().cloned().unwrap_or_default();
         Self { first, usual, ..Self::empty() }
     }
 
-    /// These come first, one a request, in place of those that were given before.
+    /// These behaviours respond first, one for each request. They replace those of an earlier call.
     #[must_use]
     pub fn first(mut self, behaviours: impl IntoIterator<Item = Behaviour>) -> Self {
         self.first = behaviours.into_iter().collect();
         self
     }
 
-    /// How every request is answered for which there is no other behaviour (left).
+    /// The behaviour of every request that has no other one.
     #[must_use]
     pub fn usually(mut self, behaviour: Behaviour) -> Self {
         self.usual = behaviour;
         self
     }
 
-    /// Requests are answered as this named behaviour says, those apart that it does not concern and those that
-    /// behaviours of [`first`](Self::first) answer.
+    /// Serves this lie. It does not apply to requests outside of its [`On`](super::On), and to those that behaviours of
+    /// [`first`](Self::first) answer.
     #[must_use]
     pub fn lying(mut self, lie: &'static Lie) -> Self {
         self.lie = Some(lie);
         self
     }
 
-    /// The models that `GET …/models` lists; `offline-1` where none are given. Requests may name any.
+    /// The model names in `GET …/models`. Default: `offline-1`. Requests may name any model.
     #[must_use]
     pub fn with_names<N: Into<Arc<str>>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.names = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// How many requests are kept for [`LoopbackServer::requests`], the latest ones; 1,000 where it is not said.
+    /// How many requests [`LoopbackServer::requests`] stores, the latest ones. Default: 1,000.
     #[must_use]
     pub fn keeping(mut self, requests: usize) -> Self {
         self.keeps = requests;
         self
     }
 
-    /// Receives every request when it has ended, in the task that served it.
+    /// Sets a callback for every request that has ended. It runs in the task that served the request.
     #[must_use]
     pub fn observed(mut self, observer: impl Fn(&ReceivedRequest) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(observer));
@@ -227,12 +227,12 @@ pub struct ReceivedRequest {
 }
 
 impl ReceivedRequest {
-    /// The first header of this name, which is in lower case.
+    /// The first header of this name. `name` is in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The neutral request that a model is given, where the body holds one.
+    /// The request in neutral form. `None`: the body is not a valid model request.
     pub fn request(&self) -> Option<ModelRequest> {
         let (api, target) = protocol::find(&self.path, &self.query, &self.headers)?;
         protocol::read(api, &target, &self.body).ok().map(|requested| requested.request)
@@ -240,7 +240,7 @@ impl ReceivedRequest {
 }
 
 impl fmt::Debug for ReceivedRequest {
-    /// All of it but the values of headers that carry credentials.
+    /// Everything except the values of headers with credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |(name, value): &(String, String)| {
             let is_secret = SECRET_HEADERS.contains(&name.as_str());
@@ -283,9 +283,9 @@ struct State {
 
 #[derive(Debug, Default)]
 struct Log {
-    /// How many behaviours were used up.
+    /// How many behaviours were used.
     used: usize,
-    /// How many requests for a main call have come.
+    /// How many requests for a main call were received.
     main: u64,
     /// How many requests have begun.
     begun: u64,
@@ -298,7 +298,7 @@ impl State {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the next behaviour refuses; it is used up then.
+    /// Whether the next behaviour refuses the connection. It is then used.
     fn refuses(&self) -> bool {
         let mut log = self.log();
         let refuses = matches!(self.next_of(&log).reply, Reply::Refuse);
@@ -328,7 +328,7 @@ impl State {
         self.service.first.get(log.used).unwrap_or(&self.service.usual)
     }
 
-    /// Gives the request its number, from 1.
+    /// Assigns the request its number, from 1.
     fn begin(&self, received: &ReceivedRequest) -> u64 {
         let mut log = self.log();
         log.begun += 1;
@@ -370,8 +370,8 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: oneshot::
     connections.shutdown().await;
 }
 
-/// What was accepted; nothing after a pause where that failed. A connection that is gone before it is accepted is
-/// no connection's, and where files have run out only time helps.
+/// The accepted connection, or nothing after a pause if that failed. A connection that is gone before it is accepted is
+/// skipped. If the process has no file descriptors left, only waiting helps.
 async fn or_pause<T>(accepted: impl Future<Output = io::Result<T>>) -> Option<T> {
     match accepted.await {
         Ok(accepted) => Some(accepted),
@@ -419,7 +419,7 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
     }
 }
 
-/// Only questions to a model use behaviours up.
+/// The behaviour of a request. Only model calls use behaviours up.
 fn behaviour(state: &State, received: &ReceivedRequest) -> Behaviour {
     let is_question = protocol::find(&received.path, &received.query, &received.headers).is_some();
     if received.method == "POST" && is_question { state.behaviour(received) } else { Behaviour::model() }
@@ -508,13 +508,13 @@ async fn route(
 }
 
 const MODELS: &str = "/v1/models";
-/// Where models are asked.
+/// The paths of model calls.
 const QUESTIONS: &str = "/v1/chat/completions, /v1/responses, /v1/messages, /v1beta/models/MODEL:generateContent, \
                          /v1beta/models/MODEL:streamGenerateContent";
 
-/// How many connections are open at a time; more wait to be accepted.
+/// The most open connections. Further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 256;
-/// How long nothing is accepted after that has failed.
+/// The pause after a failure to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Headers whose values are not printed.
 const SECRET_HEADERS: [&str; 6] =

@@ -6,14 +6,14 @@ use url::Url;
 
 use crate::blobs::error::{BlobError, BlobErrorKind};
 
-/// Where a store is.
+/// The address of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     Folder(PathBuf),
     Bucket { bucket: String, prefix: String },
 }
 
-/// Reads the URL. What it says is repeated in no error, since it may hold a key in the wrong place.
+/// Parses the URL. Errors do not contain its text, since it may contain a key in the wrong place.
 pub(crate) fn parse(url: &str) -> Result<Address, BlobError> {
     let wrong = |message: &str| {
         BlobError::of_store("the URL of the blob store", BlobErrorKind::Settings(message.to_owned()))

@@ -1,10 +1,10 @@
-//! What can go wrong with a blob: where, what, and how to fix it.
+//! Errors of the blob store.
 
 use std::io::{self, ErrorKind};
 
 use crate::blobs::id::BlobId;
 
-/// An operation of a store that failed. It prints as one line: where, what, how to fix it. It holds no key.
+/// A failed operation of a store. It prints as one line: where, what, how to fix it. It contains no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {kind}")]
 pub struct BlobError {
@@ -30,12 +30,12 @@ pub enum BlobErrorKind {
         "the blob is damaged: its {bytes} bytes have the digest {found}; put its content again, or restore it from a backup"
     )]
     Damaged {
-        /// The id of what is there.
+        /// The id of the content that is there.
         found: BlobId,
-        /// How many bytes are there.
+        /// The number of bytes that are there.
         bytes: u64,
     },
-    /// The blob is larger than the store takes.
+    /// The blob is larger than the store accepts.
     #[error("the blob has {bytes} bytes, and {max} are allowed; raise `max_bytes` of the store")]
     TooLarge {
         /// Bytes of the blob.
@@ -43,10 +43,10 @@ pub enum BlobErrorKind {
         /// [`BlobOptions::max_bytes`](crate::blobs::BlobOptions::max_bytes).
         max: u64,
     },
-    /// The disk, or the user's quota of it, is full.
+    /// The disk, or the user's quota, is full.
     #[error("the disk is full; free space, or let a sweep delete what is not referenced")]
     Full,
-    /// The store may not be read or written.
+    /// Access to the store is denied.
     #[error(
         "access is denied ({0}); check the owner and mode of the folder, or the keys and the policy of the bucket"
     )]
@@ -54,7 +54,7 @@ pub enum BlobErrorKind {
     /// The bucket does not exist.
     #[error("the bucket does not exist; create it, or correct the name in the URL")]
     NoBucket,
-    /// The store cannot be reached now: the only kind that may pass by itself.
+    /// The store cannot be reached now. This is the only kind that may pass without a change.
     #[error("the store cannot be reached: {0}; try again, or check the server")]
     Unavailable(String),
     /// The server refused the request, or the file system the call.

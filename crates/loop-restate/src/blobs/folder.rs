@@ -1,7 +1,7 @@
-//! Blobs as files of a folder: whole or not there.
+//! A blob store in a folder, with atomic writes.
 //!
-//! A blob is written to a file of another name, synced, and renamed; then its folder is synced. The file `.lock` keeps a
-//! sweep and a put apart: without it, a sweep could delete an old blob that a put has just found.
+//! A blob is written to a temporary file, synced and renamed, and then its folder is synced. The lock file `.lock`
+//! keeps sweeps and puts apart. Without it, a sweep could delete an old blob that a put has just found.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -25,7 +25,7 @@ pub(crate) struct Folder {
     max_bytes: u64,
     /// How long a put or a sweep waits for the lock.
     lock_wait: Duration,
-    /// Called before each step; its error is that of the step.
+    /// For tests: called before each step. Its error becomes that of the step.
     #[cfg(test)]
     before: Option<Hook>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Folder {
 #[cfg(test)]
 type Hook = Box<dyn Fn(Step) -> io::Result<()> + Send + Sync>;
 
-/// The steps of a put that can fail each by itself.
+/// The steps of a put. Each can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Create,
@@ -44,7 +44,7 @@ enum Step {
 }
 
 impl Folder {
-    /// Makes the folder and those above it, unless it is there.
+    /// Creates the folder and its parents if they do not exist.
     pub(crate) fn open(root: PathBuf, max_bytes: u64) -> Result<Self, BlobError> {
         let folder = Self {
             root,
@@ -67,7 +67,7 @@ impl Folder {
         self.root.join(folder).join(name)
     }
 
-    /// Writes the blob, or makes it young again where it is there and whole.
+    /// Writes the blob. If it exists and is complete, its age is reset instead.
     pub(crate) fn put(&self, id: BlobId, bytes: &[u8]) -> Result<(), BlobErrorKind> {
         let (folder, name) = id.place();
         let folder = self.root.join(folder);
@@ -98,7 +98,7 @@ impl Folder {
         self.reached(Step::SyncFolder).and_then(|()| sync_folder(&folder)).map_err(made_kind)
     }
 
-    /// Whether the blob is there and whole. It is as young as a new one then, and durable.
+    /// Whether the blob exists and is complete. If so, its age is reset and it is durable.
     fn is_refreshed(&self, path: &Path, id: BlobId) -> Result<bool, BlobErrorKind> {
         let opened = {
             // A read-only store has no lock file; then the write says what is wrong.
@@ -120,7 +120,7 @@ impl Folder {
         Ok(is_whole)
     }
 
-    /// A new file for the blob's content. Two writers never share one.
+    /// A new temporary file for the content. Two writers never share one.
     fn temporary(&self, folder: &Path, name: &str) -> Result<(File, PathBuf), BlobErrorKind> {
         static WRITES: AtomicU64 = AtomicU64::new(0);
         loop {
@@ -141,7 +141,7 @@ impl Folder {
         }
     }
 
-    /// The blob's content, whose digest is its id.
+    /// The blob's content, after its digest was checked.
     pub(crate) fn get(&self, id: BlobId) -> Result<Bytes, BlobErrorKind> {
         let mut file = File::open(self.path(id))?;
         let bytes = file.metadata()?.len();
@@ -153,7 +153,7 @@ impl Folder {
         Ok(content.into())
     }
 
-    /// Deletes the blob and what a crash left of it.
+    /// Deletes the blob, and temporary files of a crash.
     pub(crate) fn delete(&self, id: BlobId) -> Result<(), BlobErrorKind> {
         let (folder, name) = id.place();
         let folder = self.root.join(folder);
@@ -175,7 +175,7 @@ impl Folder {
         Ok(sync_folder(&folder)?)
     }
 
-    /// The folders that hold blobs.
+    /// The folders with blobs.
     pub(crate) fn folders(&self) -> Result<Vec<String>, BlobErrorKind> {
         let mut folders = Vec::new();
         for entry in fs::read_dir(&self.root)? {
@@ -188,7 +188,7 @@ impl Folder {
         Ok(folders)
     }
 
-    /// The blobs of one folder that were not changed since `before`.
+    /// The blobs of one folder that have not changed since `before`.
     pub(crate) fn older(&self, folder: &str, before: SystemTime) -> Result<Vec<StoredBlob>, BlobErrorKind> {
         let mut found = Vec::new();
         for entry in fs::read_dir(self.root.join(folder))? {
@@ -210,7 +210,7 @@ impl Folder {
         Ok(content.into())
     }
 
-    /// Deletes a blob that was not changed since `before`. Its bytes.
+    /// Deletes a blob that has not changed since `before`. Returns its size in bytes.
     pub(crate) fn delete_older(&self, id: BlobId, before: SystemTime) -> Result<Option<u64>, BlobErrorKind> {
         let path = self.path(id);
         let deleted = self.remove_older(&path, before)?;
@@ -220,7 +220,7 @@ impl Folder {
         Ok(deleted)
     }
 
-    /// Removes a file that was not changed since `before`, and no put has made young. Its bytes.
+    /// Removes a file that has not changed since `before`, and whose age no put has reset. Returns its size in bytes.
     fn remove_older(&self, path: &Path, before: SystemTime) -> io::Result<Option<u64>> {
         let _locked = self.lock(File::try_lock)?;
         let bytes = is_older(path, before)?;
@@ -230,7 +230,7 @@ impl Folder {
         Ok(bytes)
     }
 
-    /// Deletes what is in one folder, not referenced and not changed since `before`.
+    /// Deletes the blobs in one folder that are not referenced and have not changed since `before`.
     pub(crate) fn sweep(
         &self,
         folder: &str,
@@ -268,7 +268,7 @@ impl Folder {
         Ok(sweep)
     }
 
-    /// The store's lock, taken by `take`. It is held for one look at a file and one change of it.
+    /// Takes the store's lock by `take`. It is held to check and change one file.
     fn lock(&self, take: fn(&File) -> Result<(), TryLockError>) -> io::Result<File> {
         let mut options = OpenOptions::new();
         #[cfg(unix)]
@@ -301,21 +301,21 @@ impl Folder {
     }
 }
 
-/// The content's digest is the blob's id.
+/// Checks that the content has the digest of the blob's id.
 pub(crate) fn check(id: BlobId, content: &[u8]) -> Result<(), BlobErrorKind> {
     let found = BlobId::of(content);
     let bytes = u64::try_from(content.len()).unwrap_or(u64::MAX);
     if found == id { Ok(()) } else { Err(BlobErrorKind::Damaged { found, bytes }) }
 }
 
-/// At most one byte more than a blob may have: a file that grows meanwhile is damaged.
+/// Reads at most one byte more than a blob may have, so that a file which grows meanwhile counts as damaged.
 fn read(file: &mut File, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     file.take(max_bytes.saturating_add(1)).read_to_end(&mut content)?;
     Ok(content)
 }
 
-/// A file's bytes, if it was last changed before that instant and is still there.
+/// The size of a file, if it exists and was last changed before that instant.
 fn is_older(path: &Path, before: SystemTime) -> io::Result<Option<u64>> {
     match fs::symlink_metadata(path) {
         Ok(there) => Ok((there.modified()? < before).then_some(there.len())),
@@ -331,7 +331,8 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What is not found while something is made is a folder or a file that another process deleted.
+/// The kind of an error while something is created. Not found means that another process deleted a folder or file
+/// meanwhile.
 fn made_kind(error: io::Error) -> BlobErrorKind {
     if error.kind() == ErrorKind::NotFound {
         return BlobErrorKind::Unavailable(format!("another process deleted it meanwhile ({error})"));
@@ -339,7 +340,7 @@ fn made_kind(error: io::Error) -> BlobErrorKind {
     error.into()
 }
 
-/// Makes a folder for its owner alone: blobs hold what a run has read.
+/// Creates a folder that only its owner can access, since blobs contain what runs have read.
 fn private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -360,7 +361,7 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 const LOCK: &str = ".lock";
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 const LOCK_WAIT: Duration = Duration::from_secs(10);
-/// The end of the name of a file that is being written.
+/// The suffix of temporary files.
 const TEMPORARY: &str = ".tmp";
-/// A file that was not written to for so long is left from a crash.
+/// A temporary file that was not written to for this long is left over from a crash.
 const WRITES_WITHIN: Duration = Duration::from_secs(3600);

@@ -1,4 +1,4 @@
-//! The name of a blob: the digest of its content.
+//! Blob ids: the digest of a blob's content.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,7 +29,7 @@ impl BlobId {
         (name.chars().take(FOLDER_DIGITS).collect(), name)
     }
 
-    /// The id of what lies at `folder/name`, or `None` where no blob of ours lies there.
+    /// The id of the blob at `folder/name`. `None`: that is not the name of a blob.
     pub(crate) fn at(folder: &str, name: &str) -> Option<Self> {
         let id = Self(name.parse().ok()?);
         (id.place() == (folder.to_owned(), name.to_owned())).then_some(id)

@@ -1,17 +1,17 @@
-//! A store of blobs: large results and transcripts, each under the digest of its content.
+//! A content-addressed store of blobs: large results and transcripts, each under the digest of its content.
 //!
 //! **What it is.** [`BlobStore`] keeps bytes in a folder (`file:///absolute/folder`) or in a bucket of an S3-compatible server
 //! (`s3://bucket/prefix`, feature `s3`). An engine that passes messages of limited size passes a [`BlobId`] instead.
-//! **What it does not do.** It does not know which run refers to a blob: the caller of [`sweep`](BlobStore::sweep)
+//! **What it does not do.** It does not know which runs refer to a blob: the caller of [`sweep`](BlobStore::sweep)
 //! names the blobs that are referenced. It does not encrypt.
 //!
-//! What it promises:
+//! Guarantees:
 //!
-//! - A blob whose [`put`](BlobStore::put) returned is durable, whole, and found by its id. A put can be repeated, also by
-//!   several processes at once.
-//! - A [`get`](BlobStore::get) returns the bytes that were put, or an error: the digest is checked each time.
-//! - A put that fails, or a process that is killed, leaves no blob or a whole one.
-//! - Every operation ends: requests have a timeout, their retries are counted, and the whole has a deadline.
+//! - A blob whose [`put`](BlobStore::put) returned is durable and complete. A put can be repeated, even by several
+//! processes at once.
+//! - A [`get`](BlobStore::get) returns the bytes of the put, or an error. The digest is checked each time.
+//! - A failed put, or a killed process, leaves no blob or a complete one.
+//! - Every operation ends: requests have a timeout, retries have a maximum, and each operation has a deadline.
 //! - Nothing blocks a thread of the async runtime.
 //!
 //! ```
@@ -33,7 +33,7 @@
 //! # }
 //! ```
 //!
-//! The promises in full, the settings and the limits: `docs/reference/blobs.md`.
+//! The guarantees in full, the settings and the limits are in `docs/reference/blobs.md`.
 
 mod address;
 mod error;
@@ -66,7 +66,7 @@ use crate::blobs::folder::Folder;
 /// A store of blobs. Clones share its connections and its limits.
 #[derive(Clone)]
 pub struct BlobStore {
-    /// As a person wrote it; it holds no key.
+    /// As the operator wrote it. It contains no key.
     url: Arc<str>,
     place: Place,
     turns: Arc<Semaphore>,
@@ -90,10 +90,11 @@ impl fmt::Debug for BlobStore {
 impl BlobStore {
     /// Opens a store with the limits and the settings of [`BlobOptions::default`].
     ///
-    /// A folder is made unless it is there. A bucket is not asked for: the first operation shows whether it can be reached.
+    /// A folder is created if it does not exist. A bucket is not contacted: the first operation shows whether it can be
+    /// reached.
     ///
     /// # Errors
-    /// A URL of another form, a folder that cannot be made, or a bucket without keys.
+    /// The URL has another form, the folder cannot be created, or the keys of the bucket are missing.
     pub async fn open(url: &str) -> Result<Self, BlobError> {
         Self::open_with(url, BlobOptions::default()).await
     }
@@ -128,10 +129,10 @@ impl BlobStore {
 
     /// Stores the bytes, and returns their id once they are durable.
     ///
-    /// A blob that is there already is as young as a new one afterwards, and one that is damaged is replaced.
+    /// The age of a blob that exists already is reset, and a damaged one is replaced.
     ///
     /// # Errors
-    /// More bytes than the store takes, or a store that is full, denies it or cannot be reached.
+    /// There are more bytes than the store accepts, it is full, access is denied, or it cannot be reached.
     pub async fn put(&self, bytes: impl Into<Bytes>) -> Result<BlobId, BlobError> {
         let bytes = bytes.into();
         let turn = self.turn().await?;
@@ -156,10 +157,10 @@ impl BlobStore {
         Ok(id)
     }
 
-    /// The blob's content. Its digest was checked.
+    /// Returns the blob's content, after its digest was checked.
     ///
     /// # Errors
-    /// A blob that is missing, damaged or too large, or a store that denies it or cannot be reached.
+    /// The blob is missing, damaged or too large, access is denied, or the store cannot be reached.
     pub async fn get(&self, id: BlobId) -> Result<Bytes, BlobError> {
         let turn = self.turn().await?;
         let get = async {
@@ -176,12 +177,13 @@ impl BlobStore {
         self.within(Some(id), get).await
     }
 
-    /// Deletes the blob, whether it is there or not, and what a crash left of it. It does not ask who refers to it.
+    /// Deletes the blob if it exists, and temporary files of a crash. It does not check references.
     ///
-    /// Copies that the store itself made stay: versions and replicas of a bucket, snapshots of a file system, backups.
+    /// Copies that the storage system keeps stay: versions and replicas of a bucket, snapshots of a file system,
+    /// backups.
     ///
     /// # Errors
-    /// A store that denies it or cannot be reached.
+    /// Access is denied, or the store cannot be reached.
     pub async fn delete(&self, id: BlobId) -> Result<(), BlobError> {
         let turn = self.turn().await?;
         let delete = async {
@@ -200,7 +202,7 @@ impl BlobStore {
     /// Blobs that were last put longer ago than `older_than`, at most `max`.
     ///
     /// # Errors
-    /// A store that denies it or cannot be reached.
+    /// Access is denied, or the store cannot be reached.
     pub async fn older(&self, older_than: Duration, max: usize) -> Result<Vec<StoredBlob>, BlobError> {
         let before = before(older_than);
         match &self.place {
@@ -226,10 +228,11 @@ impl BlobStore {
         }
     }
 
-    /// The first bytes of a blob, at most `max`, which must not exceed its length. They are not checked: the digest is that of the whole.
+    /// The first bytes of a blob, at most `max`, which must not exceed its length. They are not checked, since the
+    /// digest is that of all bytes.
     ///
     /// # Errors
-    /// A blob that is missing, or a store that denies it or cannot be reached.
+    /// The blob is missing, access is denied, or the store cannot be reached.
     pub async fn beginning(&self, id: BlobId, max: u64) -> Result<Bytes, BlobError> {
         // S3 has no range of no bytes.
         if max == 0 {
@@ -249,11 +252,11 @@ impl BlobStore {
         self.within(Some(id), get).await
     }
 
-    /// Deletes the blob if it was last put longer ago than `older_than`. Returns its bytes then, and `None` if it is younger
-    /// or not there. A put that runs meanwhile keeps it, as in a [`sweep`](Self::sweep).
+    /// Deletes the blob if it was last put longer ago than `older_than`, and returns its size in bytes. `None`: it is
+    /// younger, or does not exist. A concurrent put keeps it, as in a [`sweep`](Self::sweep).
     ///
     /// # Errors
-    /// A store that denies it or cannot be reached.
+    /// Access is denied, or the store cannot be reached.
     pub async fn delete_older(&self, id: BlobId, older_than: Duration) -> Result<Option<u64>, BlobError> {
         let (turn, before) = (self.turn().await?, before(older_than));
         let delete = async {
@@ -269,14 +272,14 @@ impl BlobStore {
         self.within(Some(id), delete).await
     }
 
-    /// Deletes each blob that is not `referenced` and was last put longer ago than `older_than`.
+    /// Deletes each blob that is not in `referenced` and was last put longer ago than `older_than`.
     ///
-    /// `referenced` must hold the blobs of all runs that use the store, also of those in flight. A blob that a run has put
-    /// and does not refer to yet is kept by its age alone, so `older_than` must exceed the time between the two. Collect
-    /// `referenced` first, and sweep then.
+    /// `referenced` must contain the blobs of all runs that use the store, including runs in progress. A blob that a
+    /// run has put and does not refer to yet is only kept by its age, so `older_than` must exceed the time between the
+    /// two. Collect `referenced` before the sweep.
     ///
     /// # Errors
-    /// A store that denies it or cannot be reached. What was deleted until then stays deleted; a sweep can be repeated.
+    /// Access is denied, or the store cannot be reached. Deleted blobs stay deleted, and a sweep can be repeated.
     pub async fn sweep(
         &self,
         referenced: &HashSet<BlobId>,
@@ -305,7 +308,7 @@ impl BlobStore {
         }
     }
 
-    /// Waits until fewer operations than allowed are under way.
+    /// Waits for a permit to start another operation.
     async fn turn(&self) -> Result<OwnedSemaphorePermit, BlobError> {
         let turn = Arc::clone(&self.turns).acquire_owned().await;
         turn.map_err(|_| self.error(None, BlobErrorKind::Unavailable(ENDS.to_owned())))
@@ -336,7 +339,8 @@ fn before(older_than: Duration) -> SystemTime {
     SystemTime::now().checked_sub(older_than).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// Works in the folder. The work has its turn until it ends, whether it is awaited or not.
+/// Runs work on the folder on a blocking thread. It holds its permit until it ends, even if the caller no longer awaits
+/// it.
 async fn in_folder<T: Send + 'static>(
     folder: &Arc<Folder>,
     turn: OwnedSemaphorePermit,
@@ -350,7 +354,8 @@ async fn in_folder<T: Send + 'static>(
     .await
 }
 
-/// Runs work that blocks or takes long on a thread for such work. Work that has begun ends, whether it is awaited or not.
+/// Runs blocking work on a thread for such work. Work that has begun runs to its end, even if the caller no longer
+/// awaits it.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BlobErrorKind> + Send + 'static,
 ) -> Result<T, BlobErrorKind> {

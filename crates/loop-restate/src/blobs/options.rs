@@ -1,4 +1,4 @@
-//! The limits of a store.
+//! The limits and settings of a blob store.
 
 use std::time::Duration;
 
@@ -6,23 +6,25 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BlobOptions {
-    /// Maximum bytes of a blob, put or got. At most so many times [`max_parallel`](Self::max_parallel) are in memory.
+    /// Maximum bytes of a blob. At most this many times [`max_parallel`](Self::max_parallel) are in memory.
     pub max_bytes: u64,
     /// Maximum operations at a time. Others wait.
     pub max_parallel: usize,
-    /// Maximum time of one operation with its retries, without the wait for its turn. A sweep has it for each blob.
+    /// Maximum time of one operation with its retries, without the wait for a permit. In a sweep it applies to each
+    /// blob.
     pub deadline: Duration,
     /// Maximum time of one request to a bucket, with its body.
     pub request_timeout: Duration,
-    /// Maximum retries of a request to a bucket that failed for now. The pauses between them grow from 0.1 s to 2 s.
+    /// Maximum retries of a request to a bucket that failed temporarily. The pauses grow from 0.1 s to 2 s.
     pub retries: usize,
-    /// Where the bucket is, and its keys.
+    /// The bucket's address and keys.
     #[cfg(feature = "s3")]
     pub s3: crate::blobs::S3Settings,
 }
 
 impl Default for BlobOptions {
-    /// 64 MiB, 16 at a time, a minute, 20 s a request, four retries, and the bucket of the environment.
+    /// 64 MiB a blob, 16 operations at a time, a minute for each, 20 s a request, four retries, and the bucket of the
+    /// environment.
     fn default() -> Self {
         Self {
             max_bytes: 64 << 20,

@@ -1,7 +1,7 @@
-//! Blobs as objects of a bucket.
+//! A blob store in a bucket of an S3-compatible server.
 //!
-//! `object_store` signs the requests and repeats them. Its HTTP client is replaced by one that verifies certificates as our
-//! others do, and that makes a typed error of each answer: see [`answers`].
+//! `object_store` signs and retries the requests. It uses our HTTP client, which verifies certificates as our other
+//! clients do, and which turns each failed response into a typed error: see [`answers`].
 
 mod answers;
 mod settings;
@@ -25,7 +25,7 @@ use crate::blobs::id::BlobId;
 use crate::blobs::options::BlobOptions;
 use crate::blobs::sweep::{StoredBlob, Sweep};
 
-/// The bucket of a store, and where in it the blobs are.
+/// The bucket of a store, and the prefix of its blobs.
 pub(crate) struct Bucket {
     objects: AmazonS3,
     prefix: Path,
@@ -64,13 +64,13 @@ impl Bucket {
         Ok(Self { objects, prefix })
     }
 
-    /// Writes the object also where it is there: it is young again then, and whole.
+    /// Writes the object even if it exists, which resets its age and repairs it.
     pub(crate) async fn put(&self, id: BlobId, bytes: Bytes) -> Result<(), BlobErrorKind> {
         let put = self.objects.put(&self.path(id), PutPayload::from(bytes)).await;
         put.map(|_| ()).map_err(|error| kind_of(&error))
     }
 
-    /// The object's bytes, whatever they are.
+    /// The object's bytes, without a check.
     pub(crate) async fn get(&self, id: BlobId, max: u64) -> Result<Bytes, BlobErrorKind> {
         let got = self.objects.get(&self.path(id)).await.map_err(|error| kind_of(&error))?;
         let bytes = got.meta.size;
@@ -111,7 +111,7 @@ impl Bucket {
         self.objects.get_range(&self.path(id), 0..max).await.map_err(|error| kind_of(&error))
     }
 
-    /// Deletes an object that was not put since `before`. Its bytes.
+    /// Deletes an object that was not put since `before`. Returns its size in bytes.
     pub(crate) async fn delete_older(
         &self,
         id: BlobId,
@@ -123,8 +123,8 @@ impl Bucket {
         })
     }
 
-    /// Deletes an object unless it is young. It is looked at directly before: a put may have made it young since it was
-    /// listed, and S3 deletes by name only.
+    /// Deletes an object unless it is young. Its age is read directly before the deletion, since a put may have reset
+    /// it after it was listed, and S3 deletes by name only.
     async fn delete_if_old(&self, id: BlobId, before: SystemTime) -> Result<Deleted, BlobErrorKind> {
         let bytes = match self.objects.head(&self.path(id)).await.map_err(|error| kind_of(&error)) {
             Ok(now) if is_young(&now, before) => return Ok(Deleted::Young),
@@ -136,7 +136,7 @@ impl Bucket {
         Ok(Deleted::Now(bytes))
     }
 
-    /// Deletes what is not referenced and not put since `before`, each within the deadline.
+    /// Deletes the objects that are not referenced and were not put since `before`, each within the deadline.
     pub(crate) async fn sweep(
         &self,
         referenced: &HashSet<BlobId>,
@@ -176,7 +176,7 @@ impl Bucket {
         self.prefix.clone().join(folder).join(name)
     }
 
-    /// The blob of an object, or `None` for what others put below the prefix.
+    /// The blob id of an object. `None`: another program put the object below the prefix.
     fn id(&self, location: &Path) -> Option<BlobId> {
         let mut parts = location.prefix_match(&self.prefix)?;
         let (folder, name) = (parts.next()?, parts.next()?);
@@ -184,9 +184,9 @@ impl Bucket {
     }
 }
 
-/// What became of an object that may be deleted.
+/// The result of deleting an object.
 enum Deleted {
-    /// It had so many bytes.
+    /// It was deleted, and had this many bytes.
     Now(u64),
     Young,
     Missing,

@@ -1,4 +1,4 @@
-//! What a store lists, and what a sweep did.
+//! The results of listing and sweeping a store.
 
 use crate::blobs::id::BlobId;
 
@@ -14,13 +14,13 @@ pub struct StoredBlob {
 /// What a sweep found and deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sweep {
-    /// Blobs that were deleted: not referenced, and older than the age.
+    /// Blobs that were deleted: not referenced, and old enough.
     pub deleted: u64,
     /// Bytes of the deleted blobs.
     pub deleted_bytes: u64,
-    /// Blobs that stay because they are referenced.
+    /// Blobs that were kept because they are referenced.
     pub referenced: u64,
-    /// Blobs that stay because they are younger than the age.
+    /// Blobs that were kept because they are too young.
     pub young: u64,
 }
 

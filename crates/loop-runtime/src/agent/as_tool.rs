@@ -11,8 +11,8 @@ use crate::agent::calling::begin_with;
 use crate::drive::callee::RunAsTool;
 
 impl<Output> Agent<Output> {
-    /// The agent as a tool of another one, with one parameter, `task`: what it is to do. Each call is a run of its own, within
-    /// what is left of the caller's limits and at most its own ones: see [`RunAsTool`].
+    /// The agent as a tool of another one, with one parameter, `task`: the work for this agent. Each call is a run of
+    /// its own, within what is left of the caller's limits and within the agent's own limits: see [`RunAsTool`].
     ///
     /// ```
     /// # use loop_runtime::{Agent, models::Offline};

@@ -62,7 +62,7 @@ pub struct AgentBuilder<Output, Deps = ()> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A model is named otherwise than by its provider and itself.
+    /// The name of a model is not of the form `PROVIDER/MODEL`.
     #[error(
         "the model `{name}` names no provider; write PROVIDER/MODEL, for example anthropic/claude-haiku-4-5"
     )]
@@ -116,7 +116,7 @@ pub enum BuildError {
         /// The name.
         name: Arc<str>,
     },
-    /// A helper has the name of the tool that submits (S2-d3).
+    /// A helper has the name of the tool that submits.
     #[error(
         "the helper `{name}` has the name of the tool that submits; rename the helper, or the other with submit_as"
     )]
@@ -148,13 +148,13 @@ pub enum BuildError {
         /// The tools.
         known: String,
     },
-    /// A setting is 0, and no output would be possible with it.
+    /// A setting is 0, which makes an output impossible.
     #[error("{setting} is 0, so that there could never be an output; set 1 or more")]
     Zero {
         /// The setting.
         setting: &'static str,
     },
-    /// The model's price is unknown, so no limit of money could be kept.
+    /// The model's price is unknown, so a cost limit cannot be enforced.
     #[error(
         "the price of `{model}` is unknown, so the limit of {limit} for a run cannot be kept; give the price with ModelSpec::with_price, or run without a limit of money with AgentBuilder::no_cost_limit"
     )]
@@ -166,12 +166,12 @@ pub enum BuildError {
     },
 }
 
-/// What [`AgentBuilder::limit`] takes: a [`CostLimit`], or what [`CostLimit::usd`] made of a text.
+/// A cost limit for [`AgentBuilder::limit`]: a [`CostLimit`], or the result of [`CostLimit::usd`].
 pub trait ToCostLimit {
-    /// The limit, or why there is none.
+    /// The limit.
     ///
     /// # Errors
-    /// Where a text was not an amount of dollars.
+    /// If the text was not an amount of dollars.
     fn to_cost_limit(self) -> Result<CostLimit, NotUsd>;
 }
 
@@ -230,8 +230,8 @@ impl<Output> AgentBuilder<Output> {
         }
     }
 
-    /// The agent with dependencies, for example a client and a database: each function tool that is added after them may
-    /// borrow them before its arguments.
+    /// Sets dependencies, for example a client and a database. Each function tool that is added after this may borrow
+    /// them as its first argument.
     ///
     /// ```
     /// # use loop_runtime::{Agent, models::Offline, read, tools::ToolContext};
@@ -252,7 +252,7 @@ impl<Output> AgentBuilder<Output> {
     /// # Ok::<(), loop_runtime::agent::BuildError>(())
     /// ```
     ///
-    /// A function that wants other dependencies is refused by the compiler.
+    /// A function that needs other dependencies does not compile.
     pub fn with<Deps>(self, deps: Deps) -> AgentBuilder<Output, Deps> {
         AgentBuilder {
             model: self.model,
@@ -283,24 +283,24 @@ impl<Output> AgentBuilder<Output> {
 }
 
 impl<Output, Deps> AgentBuilder<Output, Deps> {
-    /// The agent with a name, for journals.
+    /// Names the agent, for journals.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// The agent with instructions for its model. The system prompt begins with them.
+    /// Sets the instructions for the model. The system prompt begins with them.
     pub fn instructions(mut self, instructions: impl Into<Arc<str>>) -> Self {
         self.instructions = instructions.into();
         self
     }
 
-    /// The agent with one more tool: a function of typed arguments, whose type gives the schema. It may take the
-    /// [`ToolContext`] behind them, and the agent's [dependencies](Self::with) before them.
+    /// Adds a tool: a function of typed arguments, whose type gives the schema. It may take the [`ToolContext`] after
+    /// them, and the agent's [dependencies](Self::with) before them.
     ///
-    /// What it returns is a value that serializes, or a `Result` of one. A text goes to the model as it is, a
-    /// [`ToolResult`](loop_tools::ToolResult) as it says, any other value as JSON (S2-32). An error is reported to the
-    /// model, which may try again or explain (S1-29).
+    /// It returns a value that serializes, or a `Result` of one. The model receives a text unchanged, the text of a
+    /// [`ToolResult`](loop_tools::ToolResult), and any other value as JSON. It also receives an error, and may try
+    /// again or explain.
     ///
     /// ```
     /// # use loop_runtime::{Agent, models::Offline, read, tools::{ToolContext, write_idempotent}};
@@ -335,7 +335,7 @@ impl<Output, Deps> AgentBuilder<Output, Deps> {
         self
     }
 
-    /// The same: what an agent that ends with an output calls the tools besides it (S2-29).
+    /// The same as [`tool`](Self::tool), for a tool besides the output tool of an agent that ends with an output.
     pub fn helper<F, Form, Returned>(self, declaration: ToolDeclaration, function: F) -> Self
     where
         F: ToolFunction<Form, Deps>,
@@ -345,15 +345,15 @@ impl<Output, Deps> AgentBuilder<Output, Deps> {
         self.tool(declaration, function)
     }
 
-    /// The agent with one more tool that is a value.
+    /// Adds a tool that is a value: one of your own types, or another agent.
     pub fn with_tool(mut self, tool: Arc<dyn Tool>) -> Self {
         self.names.push(Arc::clone(&tool.spec().name));
         self.tools = self.tools.shared(tool);
         self
     }
 
-    /// The agent with the tools of a server that speaks the Model Context Protocol, under their own names. What they return is
-    /// untrusted. The server is started by the first call.
+    /// Adds the tools of a server of the Model Context Protocol, under their own names. Their results are untrusted.
+    /// The first call starts the server.
     ///
     /// ```no_run
     /// # use loop_runtime::{Agent, models::Offline, tools::{Effect, McpServer}};
@@ -374,15 +374,15 @@ impl<Output, Deps> AgentBuilder<Output, Deps> {
         self
     }
 
-    /// The agent with consent given: this tool may change something without approval.
+    /// Approves a tool in advance: it may change something without asking an approver.
     pub fn approve(mut self, tool: impl Into<Arc<str>>) -> Self {
         self.gate.approved.push(tool.into());
         self
     }
 
-    /// The agent asking this function whenever a person is needed: for a tool that changes something and is not approved, and
-    /// for a tool whose call is a question. The run continues with the answer, and what else of the reply needs none does not
-    /// wait. `limits.person_ms` bounds the function, and what it is late with is denied.
+    /// Sets a function that answers for a person: for a tool that changes something and is not approved, and for a tool
+    /// whose call is a question. The run continues with the answer. Other calls of the same reply do not wait for it.
+    /// `limits.person_ms` bounds the time of the function, and a call without an answer by then is denied.
     ///
     /// ```
     /// # use loop_runtime::{Agent, models::{Scripted, ScriptedReply}, people::PersonAnswer, tools::write};
@@ -402,8 +402,8 @@ impl<Output, Deps> AgentBuilder<Output, Deps> {
     /// # }
     /// ```
     ///
-    /// Every request that this agent makes asks it: awaited, started or as a stream. What is driven by its
-    /// [`runner`](Agent::runner) is answered through its [`Remote`](crate::run::Remote).
+    /// It is called for every request of this agent, whether awaited, started or read as a stream. A run that its
+    /// [`runner`](Agent::runner) drives is answered through its [`Remote`](crate::run::Remote).
     pub fn on_approval<F, Fut>(mut self, approver: F) -> Self
     where
         F: Fn(PersonRequest) -> Fut + Send + Sync + 'static,
@@ -413,50 +413,48 @@ impl<Output, Deps> AgentBuilder<Output, Deps> {
         self.ask_people()
     }
 
-    /// The agent asking people who answer from elsewhere: a tool that changes something and is not approved waits until an
-    /// approver answers through its [`Remote`](crate::run::Remote), within `limits.person_ms`.
+    /// Lets people answer from elsewhere: a tool that changes something and is not approved waits until an approver
+    /// answers through the run's [`Remote`](crate::run::Remote), within `limits.person_ms`.
     pub fn ask_people(mut self) -> Self {
         self.gate.people = true;
         self
     }
 
-    /// The agent running the calls of one reply in parallel (S2-101); those that change something run one after
-    /// another even so.
+    /// Runs the calls of one reply in parallel. Calls that change something still run one after another.
     pub fn parallel(self) -> Self {
         self.execution(Execution::Parallel)
     }
 
-    /// The agent running the calls of one reply in this way: one after another otherwise.
+    /// Sets how the calls of one reply run. Default: one after another.
     pub fn execution(mut self, execution: Execution) -> Self {
         self.execution = execution;
         self
     }
 
-    /// The agent giving a result again where a call that only reads is made a second time in one attempt and nothing was
-    /// changed since (S2-100).
+    /// Returns the earlier result if a read is called a second time in one attempt and nothing was changed since.
     pub fn reuse_results(mut self) -> Self {
         self.gate.repeats = Some(Repeats::Reuse);
         self
     }
 
-    /// The agent telling of failures in these words (C8).
+    /// Sets the style of the error results that the model reads.
     pub fn errors(mut self, errors: ErrorStyle) -> Self {
         self.errors = errors;
         self
     }
 
-    /// The agent within these limits, in place of those of its kind.
+    /// Sets the limits of a run, in place of the defaults for this kind of agent.
     ///
-    /// Each limit binds as it is given here, `cost` as well: USD 0.10 in [`Limits::default`], no limit where it is
-    /// `None`. A limit of money needs the price of the model, and [`build`](Self::build) refuses a model without one.
+    /// Each limit applies as it is given here, `cost` too: it is USD 0.10 in [`Limits::default`], and `None` is no
+    /// limit. A cost limit needs the price of the model, and [`build`](Self::build) refuses a model without one.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
         self
     }
 
-    /// The agent within this limit of money for a run, whatever [`limits`](Self::limits) says of it: USD 0.10 otherwise.
+    /// Sets the cost limit of a run, whatever [`limits`](Self::limits) says. Default: USD 0.10.
     ///
-    /// An amount that cannot be held exactly is refused by [`build`](Self::build), and so is a model without a price.
+    /// [`build`](Self::build) refuses an amount that cannot be represented exactly, and a model without a price.
     ///
     /// ```
     /// # use loop_runtime::{Agent, CostLimit, models::Offline};
@@ -464,7 +462,7 @@ impl<Output, Deps> AgentBuilder<Output, Deps> {
     /// assert_eq!(agent.runner().spec().limits.cost.unwrap().to_string(), "$0.250000");
     ///
     /// let error = Agent::new(Offline::new()).limit(CostLimit::usd("a quarter")).build().unwrap_err();
-    /// assert_eq!(error.to_string(), "`a quarter` is no amount of dollars; write dollars such as 0.10");
+    /// assert_eq!(error.to_string(), "`a quarter` is not an amount of dollars; write dollars such as 0.10");
     /// # Ok::<(), loop_runtime::agent::BuildError>(())
     /// ```
     pub fn limit(mut self, limit: impl ToCostLimit) -> Self {
@@ -472,8 +470,8 @@ impl<Output, Deps> AgentBuilder<Output, Deps> {
         self
     }
 
-    /// The agent without a cost limit, whatever [`limits`](Self::limits) says: for a model whose price is unknown. Its
-    /// limits of passes, calls, tokens and time bind all the same, and the cost of a run is shown as unknown.
+    /// Removes the cost limit, whatever [`limits`](Self::limits) says, for a model whose price is unknown. The limits
+    /// of passes, calls, tokens and time still apply, and the cost of a run is shown as unknown.
     ///
     /// ```
     /// # use loop_runtime::{Agent, agent::{AgentModel, BuildError}, models::{ModelSpec, Scripted}};
@@ -488,7 +486,7 @@ impl<Output, Deps> AgentBuilder<Output, Deps> {
         self.limit(CostLimit::None)
     }
 
-    /// The agent with its gate changed in some settings; all others, and what was set before, stay as they are.
+    /// Changes settings of the gate. All others stay as they are.
     ///
     /// ```
     /// # use loop_runtime::{Agent, models::Offline, tools::ToolDeclaration};
@@ -506,34 +504,34 @@ impl<Output, Deps> AgentBuilder<Output, Deps> {
         self
     }
 
-    /// The agent writing its runs down; without a journal nothing is kept, and no run can be taken up again.
+    /// Sets the journal of its runs. Without one nothing is recorded, and no run can be resumed.
     pub fn with_journal(mut self, journal: Arc<dyn Journal>) -> Self {
         self.journal = journal;
         self
     }
 
-    /// The agent with an observer; see [`Runner::with_observer`].
+    /// Adds an observer: see [`Runner::with_observer`].
     pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.push(observer);
         self
     }
 
-    /// The agent with credentials for its tools.
+    /// Sets the credentials for its tools.
     pub fn with_credentials(mut self, credentials: Credentials) -> Self {
         self.credentials = credentials;
         self
     }
 
-    /// The agent with other prompts.
+    /// Sets the prompts, in place of the built-in ones.
     pub fn with_prompts(mut self, prompts: Arc<Prompts>) -> Self {
         self.prompts = Some(prompts);
         self
     }
 
-    /// The agent.
+    /// Builds the agent.
     ///
     /// # Errors
-    /// What is wrong with its tools or its settings, in a sentence that tells what to do.
+    /// What is wrong with its tools or its settings, and how to fix it.
     #[cfg_attr(not(all(feature = "mcp", unix)), expect(unused_mut, reason = "servers add tools"))]
     pub fn build(mut self) -> Result<Agent<Output>, BuildError> {
         #[cfg(all(feature = "mcp", unix))]
@@ -610,7 +608,7 @@ impl<Output, Deps> AgentBuilder<Output, Deps> {
     }
 }
 
-/// What an agent that ends with a value can be given in addition. In a conversation there is nothing to attempt:
+/// Settings for an agent that ends with a value. A conversation has no attempts:
 ///
 /// ```compile_fail
 /// # use loop_runtime::{Agent, models::Offline};
@@ -618,19 +616,19 @@ impl<Output, Deps> AgentBuilder<Output, Deps> {
 /// let agent = Agent::new(Offline::new()).attempts(2);
 /// ```
 impl<Output: DeserializeOwned, Deps> AgentBuilder<Output, Deps> {
-    /// The agent with so many attempts at an output: 3 otherwise.
+    /// Sets the maximum number of attempts at an output. Default: 3.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = Some(attempts);
         self
     }
 
-    /// The agent with so many passes an attempt: 15 otherwise (S2-37, S2-38).
+    /// Sets the maximum number of passes of one attempt. Default: 15.
     pub fn passes_per_attempt(mut self, passes: u32) -> Self {
         self.passes_per_attempt = Some(passes);
         self
     }
 
-    /// The agent with so many milliseconds for one validation: 30,000 otherwise.
+    /// Sets the time limit of one validation, in milliseconds. Default: 30,000.
     pub fn validate_ms(mut self, ms: u64) -> Self {
         self.validate_ms = Some(ms);
         self

@@ -1,4 +1,4 @@
-//! How an agent ended: what is known of every end, and the errors of those without an answer.
+//! How an agent ended: the data of every run, and the errors of runs without an answer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::watch::explain::explain;
 use crate::watch::steps::StepError;
 use crate::watch::uses::ToolUse;
 
-/// What is known of every run, successful or not.
+/// The totals and the outcome of a run, successful or not.
 #[derive(Clone, Debug)]
 pub struct Meta {
     /// The run's id.
@@ -76,7 +76,7 @@ pub enum AgentError {
         /// Cost, evidence and everything else that is known.
         meta: Box<Meta>,
     },
-    /// `submit` was called before there was an output (S2-72).
+    /// `submit` was called before there was an output.
     #[error(
         "the model submitted before it gave an output (attempt {attempt}); say in the instructions which comes first"
     )]
@@ -215,7 +215,7 @@ impl AgentError {
         }
     }
 
-    /// The bill and everything else that is known; nothing where it did not begin.
+    /// The totals and the outcome of the run. `None`: it did not begin.
     pub fn meta(&self) -> Option<&Meta> {
         match self {
             Self::Start(_) => None,
@@ -229,7 +229,8 @@ impl AgentError {
         }
     }
 
-    /// The error as S2 names it (S2-55), or the reason of the stop in the same form.
+    /// The error as a code, for example `MAX_ATTEMPTS`. Of [`Stopped`](Self::Stopped) it is the reason in the same
+    /// form.
     pub fn code(&self) -> Arc<str> {
         match self {
             Self::Start(_) => "NOT_STARTED".into(),
@@ -244,7 +245,7 @@ impl AgentError {
     }
 }
 
-/// S2's name for what a run was doing (S2-50).
+/// The name that [`AgentError::Cancelled`] has for what a run was doing.
 fn phase(name: &str, pass: u32) -> &'static str {
     match name {
         _ if pass == 0 => "start",

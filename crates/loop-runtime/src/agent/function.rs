@@ -24,8 +24,8 @@ pub fn read(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>) -> Tool
     declared(Effect::Read, name, description)
 }
 
-/// A tool that changes something which cannot be taken back: the careful choice for everything that writes. A failed call
-/// whose outcome is unknown is never repeated.
+/// A tool that changes something irreversibly. It is the safe choice for every tool that writes: a call whose outcome
+/// is unknown is never repeated.
 pub fn write(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>) -> ToolDeclaration {
     declared(Effect::WriteIrreversible, name, description)
 }
@@ -55,8 +55,8 @@ fn declared(effect: Effect, name: impl Into<Arc<str>>, description: impl Into<Ar
     ToolDeclaration::new(name).description(description).effect(effect)
 }
 
-/// A function that can be a tool: it takes its arguments, before them `&Deps` where the agent has
-/// [dependencies](crate::agent::AgentBuilder::with), and behind them the [`ToolContext`] where it wants it.
+/// A function that can be a tool. It takes its arguments. Before them it may take `&Deps`, the agent's
+/// [dependencies](crate::agent::AgentBuilder::with), and after them the [`ToolContext`].
 ///
 /// The type of the arguments gives the schema that the model is shown. `Form` is inferred.
 #[diagnostic::on_unimplemented(
@@ -66,7 +66,7 @@ fn declared(effect: Effect, name: impl Into<Arc<str>>, description: impl Into<Ar
     note = "with dependencies write `async |deps: &Deps, args: Args| {{ … }}`, and call `with(deps)` before `tool`"
 )]
 pub trait ToolFunction<Form, Deps>: Send + Sync + 'static {
-    /// What it takes.
+    /// The type of its arguments.
     type Args: JsonSchema + DeserializeOwned + Send + 'static;
     /// What its future gives.
     type Return: 'static;
@@ -181,9 +181,10 @@ where
     }
 }
 
-/// What a function that is a tool may return.
+/// A value that a function tool may return.
 ///
-/// - A value that serializes. A text goes to the model as it is, a [`ToolResult`] as it says, any other value as JSON.
+/// - A value that serializes. The model receives a text unchanged, the text of a [`ToolResult`], and any other value as
+///   JSON.
 /// - A `Result` of one. An error is reported to the model, which may try again or explain. It is a text, another value that
 ///   serializes, a [`std::error::Error`], or a boxed one.
 ///
@@ -194,7 +195,7 @@ where
             `std::error::Error`; for other errors write `.map_err(|error| error.to_string())`"
 )]
 pub trait ToolReturn<Form> {
-    /// What the tool hands back.
+    /// The result of the tool.
     fn into_result(self, tool: &ToolDeclaration) -> ToolResult;
 }
 
@@ -285,7 +286,7 @@ fn failed(tool: &ToolDeclaration, error: impl Display) -> ToolResult {
 }
 
 fn not_json(tool: &ToolDeclaration, error: &serde_json::Error) -> ToolResult {
-    failed(tool, format!("its result is no JSON: {error}"))
+    failed(tool, format!("its result is not JSON: {error}"))
 }
 
 /// `value` as an `As`, where that is what it is; otherwise `value`.

@@ -25,8 +25,8 @@ use crate::watch::steps::{Step, steps};
 /// What happens while an agent works.
 #[derive(Clone, Debug)]
 pub enum AgentEvent {
-    /// A piece of the visible text of a reply that is still being received. The text begins anew where the key or the attempt
-    /// is another: with the next reply, and with another try of one that broke off.
+    /// A piece of the visible text of a reply that is still being received. The text starts again when the key or the
+    /// attempt changes: with the next reply, and with another try of one that broke off.
     Text {
         /// The call's key.
         key: CommandKey,
@@ -35,8 +35,8 @@ pub enum AgentEvent {
         /// The next piece.
         text: Arc<str>,
     },
-    /// A tool is about to run, and later it has returned. A call that is refused is never run; the recorded entries have every
-    /// verdict.
+    /// A tool is about to run, or has returned: there is one event for each. A refused call has none. The recorded
+    /// entries have every verdict.
     Tool {
         /// The tool's name.
         tool: Arc<str>,
@@ -50,7 +50,7 @@ pub enum AgentEvent {
 }
 
 impl AgentEvent {
-    /// The event as the run's own stream has it. `None`: it is shown by a recorded entry.
+    /// The event as the run's own stream has it. `None`: that stream has it as part of a recorded entry.
     pub fn into_run(self) -> Option<RunEvent> {
         match self {
             Self::Text { key, attempt, text } => Some(RunEvent::Text { key, attempt, text }),
@@ -120,18 +120,18 @@ where
         self.run.id()
     }
 
-    /// A way to stop it and to answer its questions; heard at the next poll.
+    /// A remote to stop the run and to answer its questions. It takes effect at the next poll.
     pub fn remote(&self) -> Remote {
         self.run.remote()
     }
 
-    /// Drives the run to its end, whatever is still to be read; appends what was said and done to the messages, and tells
-    /// how it ended.
+    /// Drives the run to its end without yielding further events, appends the new turns to the messages, and returns
+    /// how the run ended.
     pub async fn finish(mut self) -> Meta {
         self.appending.append(self.run.into_all().await, self.messages.borrow_mut())
     }
 
-    /// The same, and gives the answer.
+    /// The same as [`finish`](Self::finish), and returns the answer.
     ///
     /// # Errors
     /// Why there is none, with the cost.
@@ -185,17 +185,17 @@ where
         self.handle.id()
     }
 
-    /// A way to stop the run and to answer its questions that outlives this handle.
+    /// A remote to stop the run and to answer its questions. It outlives this handle.
     pub fn remote(&self) -> Remote {
         self.handle.remote()
     }
 
-    /// Asks for the end: at the next gate, or now.
+    /// Requests a stop: at the next gate, or now.
     pub fn stop(&self, how: StopMode) {
         self.handle.stop(how);
     }
 
-    /// Waits for the end, appends what was said and done to the messages, and gives the answer.
+    /// Waits for the end, appends the new turns to the messages, and returns the answer.
     ///
     /// # Errors
     /// Why there is none, with the cost.

@@ -1,4 +1,4 @@
-//! Servers of the Model Context Protocol in a program: what of each is trusted, and the tools that come of it.
+//! Servers of the Model Context Protocol in a program: their trusted descriptions and their tools.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use loop_tools::{Credentials, Tool, ToolDeclaration, connectors};
 
 use crate::agent::builder::BuildError;
 
-/// A server that speaks the Model Context Protocol, with what of it is trusted.
+/// A server of the Model Context Protocol, with the descriptions of its tools that are trusted.
 ///
-/// A server may describe its tools anew at any time, and a model believes what it reads. So the tools are those of a text that
-/// a person has looked at: [`lock`](Self::lock) writes it, [`trusted`](Self::trusted) takes it, and a tool that the server
-/// describes in another way is not called.
+/// A server may change the descriptions of its tools at any time, and a model follows what it reads. So the tools are
+/// those of a text that a person has reviewed: [`lock`](Self::lock) makes the text, and [`trusted`](Self::trusted)
+/// takes it. A tool that the server then describes in another way is not called.
 #[derive(Clone, Debug)]
 pub struct McpServer {
     settings: McpSettings,
@@ -33,29 +33,29 @@ impl McpServer {
         McpSettings::new(name, McpTransport::Program(program)).into()
     }
 
-    /// A server over streamable HTTP. For one on this machine or in a private network, and for one that wants to know who asks,
-    /// make [`McpSettings`], of which a server can be made as well.
+    /// A server over streamable HTTP. For a server on this machine or in a private network, or one that needs
+    /// credentials, make [`McpSettings`] and convert them into an `McpServer`.
     pub fn http(url: impl Into<String>) -> Self {
         let http = McpHttp::new(url);
         McpSettings::new(http.url.clone(), McpTransport::Http(http)).into()
     }
 
-    /// The same server, of which this is trusted: a text that [`lock`](Self::lock) gave.
+    /// The same server with the trusted text, which [`lock`](Self::lock) made.
     #[must_use]
     pub fn trusted(self, lock: impl Into<Arc<str>>) -> Self {
         Self { lock: Some(lock.into()), ..self }
     }
 
-    /// The same server, whose tool of this name has this effect. The server's own word for it decides nothing: a tool that is
-    /// not named changes something which cannot be taken back, so it needs consent.
+    /// The same server, whose tool of this name has this effect. The effect that the server itself states is ignored. A
+    /// tool that is not named here counts as an irreversible write, so it needs an approval.
     #[must_use]
     pub fn effect(mut self, tool: impl Into<Arc<str>>, effect: Effect) -> Self {
         self.effects.insert(tool.into(), effect);
         self
     }
 
-    /// What the server says of its tools now, as a text to look at and to keep. A tool whose parameters are not an object is not
-    /// in it.
+    /// The server's present descriptions of its tools, as a text to review and to store. A tool whose parameters are
+    /// not an object is left out.
     ///
     /// # Errors
     /// A setting is wrong, the server does not start, or does not speak the protocol.

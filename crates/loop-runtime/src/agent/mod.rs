@@ -34,7 +34,7 @@ pub use model::{AgentModel, NamedModel};
 pub use output::{OutputTool, Plain, Reflected};
 pub use request::AgentRequest;
 
-/// What an agent that converses ends with: text.
+/// The output of an agent that converses: text.
 #[derive(Clone, Copy, Debug)]
 pub enum Text {}
 
@@ -87,7 +87,7 @@ impl<Output> Agent<Output> {
         Self { runner, output: PhantomData }
     }
 
-    /// The loop behind it: handles, observers, the journal.
+    /// The [`Runner`] of the agent, with its handles, observers and journal.
     pub fn runner(&self) -> &Runner {
         &self.runner
     }
@@ -96,7 +96,7 @@ impl<Output> Agent<Output> {
 impl Agent {
     /// An agent that converses: it calls tools until it has an answer.
     ///
-    /// The model is a name such as `"anthropic/claude-haiku-4-5"`, or a client of one's own: see [`AgentModel`].
+    /// The model is a name such as `"anthropic/claude-haiku-4-5"`, or a client of your own: see [`AgentModel`].
     ///
     /// ```no_run
     /// # use loop_runtime::{Agent, CostLimit, read};
@@ -119,7 +119,7 @@ impl Agent {
 }
 
 impl<Output: DeserializeOwned> Agent<Output> {
-    /// An agent that ends with the value that it gives to `tool`, once that is valid.
+    /// An agent that ends with a valid value of the type `Output`, which its model gives to `tool`.
     pub fn output<Mode>(
         model: impl Into<AgentModel>,
         tool: OutputTool<Output, Mode>,
@@ -146,8 +146,8 @@ impl<Output: AgentOutput> Agent<Output> {
         AgentRequest::new(self.runner.clone(), vec![Message::user(text)])
     }
 
-    /// A request that answers the last message of `history`. Everything that is said and done is appended to it, whatever
-    /// the end, and every provider takes it, so that the next request can continue from there.
+    /// A request that answers the last message of `history`. The new turns are appended to it, however the run ends.
+    /// Every provider accepts the result, so the next request can continue from there.
     ///
     /// ```
     /// # use loop_runtime::{Agent, Message, models::Offline};
@@ -166,8 +166,8 @@ impl<Output: AgentOutput> Agent<Output> {
         AgentRequest::new(self.runner.clone(), history)
     }
 
-    /// Answers a stream of conversations, at most `concurrency` at a time, each to its own end. Yields each one's place,
-    /// its messages and its answer as they end.
+    /// Answers a stream of conversations, at most `concurrency` at a time, each to its own end. Yields the position,
+    /// the messages and the answer of each conversation as it ends.
     pub fn queue<S>(
         &self,
         conversations: S,
@@ -190,7 +190,7 @@ impl<Output: AgentOutput> Agent<Output> {
 
 /// What an agent ends with: text ([`Text`]), or a value of a type.
 pub trait AgentOutput: Sized + 'static {
-    /// What a request gives: an [`Answer`], or what was [`Extracted`].
+    /// The result of a request: an [`Answer`] or an [`Extracted`] value.
     type Answer;
 
     /// The answer of a run that has ended.

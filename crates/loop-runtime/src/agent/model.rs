@@ -13,10 +13,10 @@ use secrecy::SecretString;
 use crate::agent::builder::BuildError;
 use crate::drive::priced::Priced;
 
-/// A model, and what is known of it.
+/// A model with its price and its context window.
 ///
-/// It is made of a name ([`NamedModel`], or a text such as `"anthropic/claude-haiku-4-5"`), of a client of one's own
-/// ([`AgentModel::new`]), or of a model without a network ([`Offline`], [`Scripted`]), which costs nothing.
+/// It is made from a name ([`NamedModel`], or a text such as `"anthropic/claude-haiku-4-5"`), from a client of your own
+/// ([`AgentModel::new`]), or from a model without a network ([`Offline`], [`Scripted`]), which costs nothing.
 #[derive(Clone, Debug)]
 pub struct AgentModel(Kind);
 
@@ -26,11 +26,12 @@ enum Kind {
     Named(NamedModel),
 }
 
-/// A model by the names of its provider and its own, for example `anthropic/claude-haiku-4-5`.
+/// A model by the names of the provider and the model, for example `anthropic/claude-haiku-4-5`.
 ///
-/// The provider's [`Profile`] says how it is asked and where, the environment holds its key (the profile names the variable,
-/// for example `ANTHROPIC_API_KEY`), and the price table that comes with the program says what it costs and how many tokens
-/// fit into a call. [`AgentBuilder::build`](crate::agent::AgentBuilder::build) looks all of it up and refuses what is missing.
+/// The provider's [`Profile`] has the protocol and the URL. The environment has the key, in the variable that the
+/// profile names, for example `ANTHROPIC_API_KEY`. The built-in price table has the price and the context window.
+/// [`AgentBuilder::build`](crate::agent::AgentBuilder::build) looks all of them up and returns an error if one is
+/// missing.
 #[derive(Clone, Debug)]
 pub struct NamedModel {
     name: Arc<str>,
@@ -44,9 +45,10 @@ impl NamedModel {
         Self { name: name.into(), base_url: None, price: None }
     }
 
-    /// The same model behind another server, for example a gateway. A model of the price table keeps its price there; any
-    /// other costs nothing on this machine, and needs [`with_price`](Self::with_price) elsewhere, or an agent without a cost
-    /// limit. The provider's key is sent to it where the environment has one, over `https://` or to this machine alone.
+    /// The same model behind another server, for example a gateway. A model of the price table keeps its price. Any
+    /// other model costs nothing on this machine. Elsewhere it needs [`with_price`](Self::with_price), or an agent
+    /// without a cost limit. The provider's key is sent to that server if the environment has one, but only over
+    /// `https://` or to this machine.
     #[must_use]
     pub fn with_base_url(self, base_url: impl Into<Arc<str>>) -> Self {
         Self { base_url: Some(base_url.into()), ..self }
@@ -194,7 +196,7 @@ impl From<Scripted> for AgentModel {
     }
 }
 
-/// A test that keeps its script can ask it afterwards what it was asked.
+/// A test that keeps a clone of the `Arc` can read afterwards which requests the model received.
 impl From<Arc<Scripted>> for AgentModel {
     fn from(client: Arc<Scripted>) -> Self {
         let spec = ModelSpec::new("scripted", "script").with_price(Price::flat(0, 0));

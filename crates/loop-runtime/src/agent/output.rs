@@ -25,10 +25,10 @@ pub enum Plain {}
 #[derive(Clone, Copy, Debug)]
 pub enum Reflected {}
 
-/// The tool by which a model gives its output, a value of the type `Output`.
+/// The tool with which a model gives its output, a value of the type `Output`.
 ///
-/// With a formatter ([`reflect`](Self::reflect)) the model sees each output as a person would, and ends by calling
-/// `submit`, which is added by itself. A submission without a formatter cannot be asked for:
+/// With a formatter ([`reflect`](Self::reflect)) the model reads each output formatted, and ends by calling `submit`, a
+/// tool that is added automatically. A submission needs a formatter:
 ///
 /// ```compile_fail
 /// # use loop_runtime::agent::OutputTool;
@@ -37,7 +37,7 @@ pub enum Reflected {}
 /// let tool = OutputTool::<Lead>::new("save_lead", "Save the lead").submit_as("done", "End");
 /// ```
 ///
-/// With one it can:
+/// With one it compiles:
 ///
 /// ```
 /// # use loop_runtime::agent::OutputTool;
@@ -77,8 +77,7 @@ where
         Self { parts, types: PhantomData }
     }
 
-    /// The tool answering with its output as `format` shows it: the model may give another, and ends by submitting
-    /// (S2-19, S2-24).
+    /// The tool returns the output as `format` shows it. The model may give another output, and ends by submitting.
     pub fn reflect(
         self,
         format: impl Fn(&Output) -> String + Send + Sync + 'static,
@@ -105,7 +104,7 @@ where
 }
 
 impl<Output> OutputTool<Output, Reflected> {
-    /// The tool with another name and description of the submission (S2-103).
+    /// Sets the name and the description of the tool that submits. Its default name is `submit`.
     #[must_use]
     pub fn submit_as(
         mut self,
@@ -123,8 +122,8 @@ impl<Output, Mode> OutputTool<Output, Mode>
 where
     Output: DeserializeOwned + Send + Sync + 'static,
 {
-    /// The tool with one more validator, for what a schema cannot say (S2-4). They are asked in order, and the first that
-    /// rejects an output tells the model why.
+    /// Adds a validator, for what a schema cannot express. Validators run in order, and the model reads the message of
+    /// the first that rejects an output.
     #[must_use]
     pub fn validator<F, Fut, E>(mut self, name: impl Into<String>, check: F) -> Self
     where

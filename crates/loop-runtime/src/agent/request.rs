@@ -1,4 +1,4 @@
-//! A request to an agent: what it answers, until when, and in which way it is driven.
+//! A request to an agent: the messages that it answers, its cancellation, and how it is driven.
 
 use std::borrow::BorrowMut;
 use std::fmt;
@@ -23,8 +23,8 @@ use crate::drive::start_error::StartError;
 use crate::drive::stream::RunStream;
 
 impl Runner {
-    /// A request that answers the last message of `history`, by the rules of this loop. What is said and done is appended
-    /// to it, whatever the end, and the next request continues from there.
+    /// A request that answers the last message of `history` with this runner. The new turns are appended to it, however
+    /// the run ends, and the next request continues from there.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -75,8 +75,8 @@ impl<M, Output> AgentRequest<M, Output> {
         Self { runner, messages, resumed: None, cancel: None, output: PhantomData }
     }
 
-    /// The same request, until `cancel` is cancelled: then what is in flight is cut off, and it ends within two seconds
-    /// with [`AgentError::Cancelled`].
+    /// The same request with a token. When `cancel` is cancelled, calls in flight are cut off, and the request ends
+    /// within two seconds with [`AgentError::Cancelled`].
     ///
     /// ```
     /// # use loop_runtime::{Agent, agent::AgentError, models::Offline, run::CancellationToken};
@@ -96,12 +96,12 @@ impl<M, Output> AgentRequest<M, Output> {
 }
 
 impl<Output> AgentRequest<&mut Vec<Message>, Output> {
-    /// Resumes `run`, whose program ended before it did, from the journal that the agent writes to: what was in flight is
-    /// settled as lost, nothing that was journaled is asked for again, and the run continues to its end.
+    /// Resumes `run`, whose program ended before it did, from the journal of the agent. Calls that were in flight are
+    /// settled as lost, nothing that was journaled is requested again, and the run continues to its end.
     ///
-    /// The messages of the request count for nothing then: they become everything that was said, from the beginning of the
-    /// run's own conversation. Where the journal has no such run, or another agent began it, the request ends with
-    /// [`AgentError::Start`] and the messages stay as they are.
+    /// The messages of the request are not used. They are replaced by the whole conversation of the run. If the journal
+    /// has no such run, or another agent began it, the request ends with [`AgentError::Start`] and the messages stay as
+    /// they are.
     pub fn resume(self, run: &RunId) -> Self {
         Self { resumed: Some(run.clone()), ..self }
     }
@@ -112,8 +112,8 @@ where
     M: BorrowMut<Vec<Message>> + Send,
     Output: AgentOutput,
 {
-    /// Starts a run that continues by itself, and gives a handle to it. What is said and done is appended to the messages
-    /// by [`AgentHandle::wait`].
+    /// Starts a run that continues by itself, and returns a handle to it. [`AgentHandle::wait`] appends the new turns
+    /// to the messages.
     ///
     /// ```
     /// # use loop_runtime::{Agent, Message, models::Offline};
@@ -137,8 +137,8 @@ where
         Ok(AgentHandle::new(Handle::spawn(begun), appending, self.messages))
     }
 
-    /// Starts a run that continues only while it is polled, as a stream of events. What is said and done is appended to
-    /// the messages by [`AgentStream::finish`].
+    /// Starts a run that continues only while it is polled, as a stream of events. [`AgentStream::finish`] appends the
+    /// new turns to the messages.
     ///
     /// ```
     /// # use loop_runtime::{Agent, agent::AgentEvent, models::Offline};

@@ -1,4 +1,4 @@
-//! What a recorded run does again: its prompts are rendered, and its reads are made, by the code that drives runs.
+//! Renders the prompts of a recorded run again, and makes its reads again, with the code that drives runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,13 +34,13 @@ pub struct Renderer<'a> {
 /// A prompt that was rendered.
 #[derive(Debug)]
 pub enum Rendered<'r> {
-    /// Of a run with a document contract.
+    /// The prompt of a run with a document contract.
     Prompt(Prompt),
     /// The request of any other run.
     Request {
         /// Its size, and how many of its bytes it shares with the main call before it.
         size: PromptSize,
-        /// What names it.
+        /// The digest that is journaled when it is sent.
         digest: Digest,
         /// The system prompt.
         system: &'r Arc<str>,
@@ -70,7 +70,7 @@ impl Rendered<'_> {
 }
 
 impl<'a> Renderer<'a> {
-    /// With the templates and the tools of a loop as they are now.
+    /// A renderer with the present templates and tools of a runner.
     ///
     /// # Errors
     /// If the messages before the run cannot be read.
@@ -78,7 +78,7 @@ impl<'a> Renderer<'a> {
         Self::new(&runner.parts().prompts, runner.parts().offered.clone(), run)
     }
 
-    /// With these templates and the tools of the recorded manifest.
+    /// A renderer with these templates and the tools of the recorded manifest.
     ///
     /// # Errors
     /// If the messages before the run cannot be read.
@@ -101,7 +101,7 @@ impl<'a> Renderer<'a> {
         Ok(renderer)
     }
 
-    /// Begins anew, as a driver does that takes the run over.
+    /// Starts again from this state, as a driver does that resumes the run.
     pub fn begin(&mut self, run: &Run) {
         self.dialogue = Dialogue::default();
         let Self { prompts, history, rules, offered, .. } = self;
@@ -136,14 +136,15 @@ impl ReadAgain {
         &self.0.work.tool
     }
 
-    /// The parameters. Null if they are no JSON.
+    /// The parameters. Null if they are not JSON.
     pub fn parameters(&self) -> Value {
         self.0.work.parameters.value().cloned().unwrap_or_default()
     }
 }
 
 impl Runner {
-    /// Prepares a read of a recorded run, with what the run knew when it commanded it. The caller sees to it that it is one.
+    /// Prepares a read of a recorded run, with what the run knew when it commanded it. The caller must ensure that the
+    /// tool only reads.
     pub fn read_again(&self, run: &Run, tool: RunTool) -> ReadAgain {
         let parts = self.parts();
         let model = parts.models.of(run.auxiliary_tier());
@@ -151,7 +152,7 @@ impl Runner {
         ReadAgain(Dispatch::new(work, (model, &parts.prompts), CancellationToken::new(), || Arc::new(|_| {})))
     }
 
-    /// Makes a read again, with the tools of this loop.
+    /// Makes a read again, with the tools of this runner.
     pub async fn read(&self, read: ReadAgain) -> Option<Arc<Observation>> {
         let parts = self.parts();
         let settled = read.0.run(&parts.registry, &parts.credentials).await;

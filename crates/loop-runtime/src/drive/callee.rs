@@ -17,11 +17,12 @@ use tokio_util::sync::CancellationToken;
 use crate::drive::model::Settled;
 use crate::drive::parts::Parts;
 
-/// A loop as a tool of another loop: each call is a run of its own.
+/// A runner as a tool of another runner: each call is a run of its own.
 ///
-/// A call may use what is left to its caller and no more than the loop's own limits; that lease is taken before the run
-/// starts, and what is not used returns. Taint flows down with the call and up with the result, the caller's policy holds
-/// below, and both runs are in the caller's journal. A registry takes it as any tool.
+/// A call may use what is left of its caller's limits, and at most the limits of its own spec. This lease is reserved
+/// before the run starts, and the unused rest is returned. The called run begins with the caller's taint, and its own
+/// taint is added to the caller's. The caller's policy applies to both. Both runs are in the caller's journal. A
+/// registry takes it like any tool.
 #[derive(Clone)]
 pub struct RunAsTool {
     pub(super) declaration: ToolDeclaration,
@@ -47,7 +48,7 @@ impl Tool for RunAsTool {
 }
 
 impl RunAsTool {
-    /// The parameter of a call that declares no others: what the run is to do, as a text.
+    /// The parameter of a tool that declares no others: the work for the run, as a text.
     pub const TASK: &str = "task";
 
     /// The JSON Schema of such a call: an object that must have [`TASK`](Self::TASK) and may have nothing else.

@@ -30,7 +30,7 @@ use crate::drive::sub_call::{Question, SubCall};
 use crate::watch::steps::panic_text;
 use crate::watch::waits::Hear;
 
-/// A checker of the program's own (S2-4): what a schema cannot say of an output, or what a document has to hold.
+/// A checker of the program's own: what a schema cannot say of an output, or what a document has to hold.
 #[async_trait]
 pub trait Validator: Send + Sync {
     /// Its name, for the model and for reports of what it rejected.

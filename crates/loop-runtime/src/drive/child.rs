@@ -37,9 +37,9 @@ struct Called {
 }
 
 impl RunAsTool {
-    /// The loop `runner` as the tool that `declaration` describes. Its effect is to read: each effect of the run is judged
-    /// in the run. `item` makes the run's item of the arguments, which fit the declared schema; an error is the result that
-    /// the model reads.
+    /// The runner as the tool that `declaration` describes. The tool counts as a read, because each effect of the run
+    /// is judged in the run itself. `item` makes the work item of the run from the arguments, which match the declared
+    /// schema. Its error is the result that the model reads.
     pub fn new(
         declaration: ToolDeclaration,
         runner: Runner,

@@ -1,4 +1,4 @@
-//! What people say to a run, and their silence, journaled without a driver.
+//! Journals answers, instructions and expired requests of a run without a driver.
 
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ use loop_journal::{Durability, Entry, Journal, Recorded, ReplayError, replay};
 
 use crate::drive::start_error::StartError;
 
-/// Journals that what a run asks people about has expired, where it has: from then on no answer counts, whatever a clock
-/// is set to. True where it was journaled now. A run that ends by this is left to the driver that resumes it.
+/// Journals that the requests of a run to people have expired, if they have. From then on no answer counts, even if a
+/// clock is set back. Returns whether it was journaled now. If the run ends by this, that is left to the driver that
+/// resumes it.
 ///
 /// # Errors
 /// When the run cannot be read or written, another process writes it, or a durable engine drives it.
@@ -42,11 +43,13 @@ pub async fn expire(journal: &dyn Journal, run: &RunId) -> Result<bool, StartErr
     Ok(true)
 }
 
-/// Journals what people say to a run, and leaves it there. It needs the journal alone, and no runner. `None`: the run
-/// would end by it. That is left to a runner, whose hooks are notified of the end, and nothing is journaled.
+/// Journals answers and instructions of people for a run, without driving it. It needs the journal alone, and no
+/// runner. `None`: the run would end by them, and nothing is journaled. A runner must then do it, because its hooks are
+/// notified of the end.
 ///
 /// # Errors
-/// When the run cannot be read or written, another process writes it, a durable engine drives it, or it refuses what is said.
+/// When the run cannot be read or written, another process writes it, a durable engine drives it, or it refuses one of
+/// them.
 pub async fn note_alone(
     journal: &dyn Journal,
     run: &RunId,

@@ -66,25 +66,26 @@ impl Handle {
         &self.started
     }
 
-    /// What happens, in order, from the first event on. It can be taken once. A listener that falls far behind misses
-    /// pieces of replies first and receives the number of what it missed. The run does not wait for it. Until it is
-    /// taken it keeps as much. It ends with the run, and without having been taken when [`wait`](Self::wait) begins.
+    /// The events of the run, in order, from the first one on. They can be taken once. The run does not wait for the
+    /// listener. A listener that falls far behind misses pieces of replies first, and receives the number of what it
+    /// missed. The queue has the same bound before it is taken. The events end with the run. [`wait`](Self::wait) drops
+    /// them if they were not taken before.
     pub fn events(&mut self) -> Option<Events> {
         self.events.take()
     }
 
-    /// A way to stop the run and to answer its questions that outlives this handle.
+    /// A remote to stop the run and to answer its questions. It outlives this handle.
     pub fn remote(&self) -> Remote {
         self.remote.clone()
     }
 
-    /// Asks for the end: at the next gate, or now. [`wait`](Self::wait) gives the outcome.
+    /// Requests a stop: at the next gate, or now. [`wait`](Self::wait) returns the outcome.
     pub fn stop(&self, how: StopMode) {
         self.remote.stop(how);
     }
 
-    /// Waits for the end. Of a run that was left while it waits for people it gives what there is so far, with the
-    /// reason `needs_human`.
+    /// Waits for the end, and returns the outcome. If the run was left because it waits for people, this is the outcome
+    /// so far, with the reason `needs_human`.
     ///
     /// # Panics
     /// When the driver itself panicked, or its runtime was shut down before the end.
@@ -135,43 +136,44 @@ impl Remote {
         Self { control }
     }
 
-    /// Asks for the end: at the next gate, or now.
+    /// Requests a stop: at the next gate, or now.
     pub fn stop(&self, how: StopMode) {
         // A run that is over receives nothing.
         self.control.send(Control::Stop(how)).ok();
     }
 
-    /// Takes a stop at the next gate back, if it has not taken effect (S0-47).
+    /// Withdraws a stop at the next gate, if it has not taken effect.
     pub fn withdraw_stop(&self) {
         self.control.send(Control::WithdrawStop).ok();
     }
 
-    /// Turns the automatic mode on or off while the run continues (S0-47): off asks for a stop at the next gate, on takes
-    /// that back if it has not taken effect.
+    /// Turns the automatic mode on or off while the run continues: off requests a stop at the next gate, on withdraws
+    /// it if it has not taken effect.
     pub fn set_auto(&self, on: bool) {
         if on { self.withdraw_stop() } else { self.stop(StopMode::AtGate) }
     }
 
-    /// Answers whether an action may run, or what it asks. An answer that does not fit changes nothing. One that comes while
-    /// other calls of the pass still run is kept until the person is asked.
+    /// Answers an approval request or a question. An answer that does not apply changes nothing. An answer that arrives
+    /// while other calls of the pass still run is stored until the person is asked.
     pub fn answer(&self, key: CommandKey, answer: PersonAnswer) {
         self.send_answer(Answer { key, answer, binding: None });
     }
 
-    /// The same, for nothing but what `binding` names: what the person was shown (K8). False: the driver leaves the run and
-    /// does not read it.
+    /// The same, for exactly the call that `binding` identifies: the one that the person was shown. False: the driver
+    /// is leaving the run and does not read the answer.
     pub fn answer_as_shown(&self, key: CommandKey, answer: PersonAnswer, binding: Digest) -> bool {
         self.send_answer(Answer { key, answer, binding: Some(binding) })
     }
 
-    /// Approves an action as a known person, for nothing but what `binding` names. It is kept as an [`answer`](Self::answer)
-    /// is, and one that does not fit changes nothing. False: the driver leaves the run and does not read it.
+    /// Approves an action as a known person, for exactly the call that `binding` identifies. An early approval is
+    /// stored as an [`answer`](Self::answer) is, and one that does not apply changes nothing. False: the driver is
+    /// leaving the run and does not read it.
     pub fn approve_as(&self, key: CommandKey, by: Approver, binding: Digest) -> bool {
         self.control.send(Control::Approve(Box::new(Approval { key, by, binding }))).is_ok()
     }
 
-    /// Hands over what was asked of the run in another process, under the id of the request there. It is carried out once, and
-    /// answered in the journal. False: the driver leaves the run and does not read it.
+    /// Passes on a request that was made in another process, with its id there. It is carried out once, and answered in
+    /// the journal. False: the driver is leaving the run and does not read it.
     pub fn carry_out(&self, request: Arc<str>, kind: EventKind) -> bool {
         self.control.send(Control::Remote(Box::new((request, kind)))).is_ok()
     }
@@ -180,8 +182,8 @@ impl Remote {
         self.control.send(Control::Answer(Box::new(answer))).is_ok()
     }
 
-    /// Tells the run something: it is in the prompt of the next pass whose call has not been made yet.
-    /// False: the driver leaves the run and does not read it.
+    /// Gives the run an instruction. The prompt of the next pass whose call has not been made yet has it. False: the
+    /// driver is leaving the run and does not read it.
     pub fn tell(&self, text: impl Into<Arc<str>>) -> bool {
         self.control.send(Control::Tell(text.into())).is_ok()
     }

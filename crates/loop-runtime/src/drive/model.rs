@@ -1,4 +1,4 @@
-//! One call to a model: drained piece by piece, cut off in time, nothing lost that came.
+//! One call to a model: its stream is read piece by piece and cut off in time, and everything that was received counts.
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
@@ -298,7 +298,7 @@ fn readable(reply: ModelReply) -> Result<ModelReply, LlmError> {
     Err(error)
 }
 
-/// The calls of a reply, each with an id of its own, and whether one had to be made (S1-d3).
+/// The calls of a reply, each with an id of its own, and whether one had to be made.
 fn named(calls: &[ToolCall], pass: u32) -> (Vec<ToolCall>, bool) {
     let mut named: Vec<ToolCall> = Vec::with_capacity(calls.len());
     // Those of a few calls are compared one by one.

@@ -1,4 +1,4 @@
-//! What people say to a run that no process drives: it is journaled, and the run is left where it is.
+//! Journals answers and instructions for a run that no process drives, and does not continue it.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::drive::start_error::StartError;
 use crate::watch::sink;
 
 impl Runner {
-    /// Writes down what people say to a run, and leaves it there. Gives the run as it is then.
+    /// Journals answers and instructions of people for a run, without driving it. Returns the run as it is then.
     ///
     /// # Errors
-    /// When the journal refuses, the loop is not the one that the run was started with, or the run refuses what is said:
-    /// then nothing of it is journaled.
+    /// When the journal fails, the runner's tools, prompts or settings are not those that the run was started with, or
+    /// the run refuses one of them. Nothing is journaled then.
     pub async fn note_down(
         &self,
         run: &RunId,
@@ -47,7 +47,7 @@ impl Runner {
         Ok(state)
     }
 
-    /// The same with what was asked in another process, under the id of the request there. `None`: it is answered already.
+    /// The same for a request that was made in another process, with its id there. `None`: it is answered already.
     ///
     /// # Errors
     /// As [`note_down`](Self::note_down). If the run refuses what is asked, that is the answer.
@@ -70,7 +70,7 @@ impl Runner {
         }
     }
 
-    /// What a person says, without the secrets that the runner knows.
+    /// A person's event, in which the secrets that the runner knows are masked.
     pub fn masked(&self, kind: EventKind) -> EventKind {
         sink::kind(&self.parts().secrets, kind)
     }

@@ -12,13 +12,13 @@ use loop_llm::prices::ModelPrices;
 use loop_llm::scripted::RequestPurpose;
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest};
 
-/// A model whose replies carry their cost, by the moment at which the call began and the class of service that
-/// served.
+/// A model whose replies carry their cost, by the price at the moment when the call began and the class of service that
+/// served it.
 ///
-/// It is for models whose price depends on the hour, the day or the class of service: elsewhere the price of the run's
-/// spec says the same. What a provider itself reports stays. Where the reply names a class of service whose price is not
-/// known, no cost is set and the reply gets a warning. It belongs below whatever tries a call again, so that each try has
-/// its own moment.
+/// Use it for models whose price depends on the hour, the day or the class of service. For other models the price in
+/// the run's spec gives the same cost. A cost that the provider reports is kept. If the reply names a class of service
+/// without a known price, no cost is set and the reply has a warning. Put a wrapper that retries around it, so that
+/// each try has its own moment.
 pub struct Priced<M: ?Sized> {
     prices: Arc<ModelPrices>,
     clock: Arc<dyn Fn() -> u64 + Send + Sync>,

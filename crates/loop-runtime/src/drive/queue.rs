@@ -8,7 +8,7 @@ use crate::drive::start_error::StartError;
 
 impl Runner {
     /// Runs all of these items, at most `concurrency` at a time (0 counts as 1), each to its own end. Yields each
-    /// item's place among them, from 0, with its outcome, as they end. See [`queue`](Self::queue).
+    /// item's position, from 0, with its outcome, as its run ends. See [`queue`](Self::queue).
     pub fn run_all<I>(
         &self,
         items: I,
@@ -20,11 +20,11 @@ impl Runner {
         self.queue(futures::stream::iter(items), concurrency)
     }
 
-    /// Works a stream of items off, at most `concurrency` at a time (0 counts as 1): a producer may continue adding
-    /// while outcomes are read. Yields each item's place in the stream, from 0, with its outcome, as they end.
+    /// Runs a stream of items, at most `concurrency` at a time (0 counts as 1). A producer may continue adding items
+    /// while outcomes are read. Yields each item's position in the stream, from 0, with its outcome, as its run ends.
     ///
-    /// An item is taken when a run may begin for it, so a producer that waits for room is held back. New runs begin
-    /// while the queue is polled; those that have begun continue by themselves. A run that cannot begin ends no other.
+    /// An item is taken only when its run may begin, so a bounded channel slows its producer down. New runs begin while
+    /// the queue is polled. Runs that have begun continue by themselves. A run that cannot begin does not end others.
     /// Dropping the queue ends everything in flight, as dropping [`run`](Self::run) does.
     ///
     /// ```

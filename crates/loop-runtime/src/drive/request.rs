@@ -1,4 +1,4 @@
-//! A request to a loop: a work item, or a run to be resumed, and in which way it is driven.
+//! A request to a runner: a work item or a run to be resumed, and how it is driven.
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -21,7 +21,7 @@ use crate::drive::stream::RunStream;
 use crate::drive::take_over::From;
 use crate::watch::sink;
 
-/// A request to a loop, as [`Runner::run`] and [`Runner::resume`] make it.
+/// A request to a runner, as [`Runner::run`] and [`Runner::resume`] make it.
 ///
 /// Nothing happens until it is driven, in one of three ways, which leave the same journal:
 ///
@@ -41,7 +41,7 @@ pub struct RunRequest {
 /// What a request with a key led to.
 #[derive(Debug)]
 pub enum Attached {
-    /// A new run, which continues by itself.
+    /// A new run, which continues on a task of its own.
     Began(Handle),
     /// The run of an earlier request, which had no driver. It is resumed here, and continues by itself.
     Resumed(Handle),
@@ -63,7 +63,7 @@ pub struct EndedRun {
     pub started: Started,
     /// Its outcome.
     pub outcome: Outcome,
-    /// Why the journal does not vouch for it. `None`: it does.
+    /// Why the journal cannot verify it. `None`: it is verified.
     pub unverified: Option<Arc<str>>,
 }
 
@@ -99,7 +99,7 @@ impl Runner {
 
     /// A request that runs a work item; awaited, it gives the outcome.
     ///
-    /// A run may begin others: inside a tool, after an outcome, one for each of its findings.
+    /// A program may start further runs from an outcome, or inside a tool:
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -120,22 +120,23 @@ impl Runner {
         RunRequest { runner: self.clone(), of: Of::Item(item, None), cancel: None, id: None }
     }
 
-    /// A request that resumes a run whose driver is gone: what it had in flight is settled as lost, and it continues to
-    /// its end. It is refused where the loop is not the one that the run was started with.
+    /// A request that resumes a run whose driver is gone. Calls that were in flight are settled as lost, and the run
+    /// continues to its end. It is refused if the tools, prompts or settings are not those that the run was started
+    /// with.
     pub fn resume(&self, run: &RunId) -> RunRequest {
         self.resume_with(run, [])
     }
 
-    /// The same, with what people say to the run before it continues: answers and instructions. Where the run refuses
-    /// one of them, nothing of it is journaled.
+    /// The same, with answers and instructions of people that the run receives before it continues. If the run refuses
+    /// one of them, none is journaled.
     pub fn resume_with(&self, run: &RunId, stated: impl IntoIterator<Item = EventKind>) -> RunRequest {
         let of = Of::Resumed(run.clone(), stated.into_iter().collect());
         RunRequest { runner: self.clone(), of, cancel: None, id: None }
     }
 
-    /// A request for a fork: a new run that continues from what `run` was after the entry with this sequence number, by
-    /// the rules of this loop. Without one it begins after the last entry where that
-    /// is possible and nothing is in flight.
+    /// A request for a fork: a new run that continues from the state of `run` after the entry with this sequence
+    /// number, under the spec of this runner. Without a number it begins after the last entry where that is possible
+    /// and nothing is in flight.
     ///
     /// Totals and time up to there count for the fork. No write that `run` started after it is made again without an
     /// approval, and an approved one has its idempotency key. `run` itself does not change.
@@ -143,8 +144,8 @@ impl Runner {
         self.continued(From::Fork { run: run.clone(), entry })
     }
 
-    /// A request for a retry: a new run with the work item of `run`, which has ended, that knows its evidence. Totals,
-    /// time and document begin anew. A write that succeeded is a repeat, and one that is in doubt stays in doubt.
+    /// A request for a retry: a new run with the work item and the evidence of `run`, which has ended. Totals, time and
+    /// document begin from zero. A write that succeeded counts as a repeat, and one that is in doubt stays in doubt.
     pub fn retry(&self, run: &RunId) -> RunRequest {
         self.continued(From::Retry { run: run.clone() })
     }
@@ -162,8 +163,8 @@ impl Runner {
 }
 
 impl RunRequest {
-    /// The same request, until `cancel` is cancelled: then what is in flight is cut off, and the run ends within two
-    /// seconds with the reason `manual_stop`.
+    /// The same request with a token. When `cancel` is cancelled, calls in flight are cut off, and the run ends within
+    /// two seconds with the reason `manual_stop`.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -184,11 +185,10 @@ impl RunRequest {
         Self { cancel: Some(cancel.clone()), ..self }
     }
 
-    /// The same request under an idempotency key of the caller: the journal makes one run of it, however often it is
-    /// requested, and by how many processes. [`attach`](Self::attach) takes a second request to the first run. The other
-    /// ways to drive refuse it with [`JournalError::KeyTaken`](loop_journal::JournalError::KeyTaken). A request that
-    /// resumes a run has its run already, and a fork is another run than the one of the key: both ignore it. A retry is the
-    /// run of a key of its own.
+    /// The same request with the caller's idempotency key. The journal has one run for each key, however often it is
+    /// requested and by however many processes. [`attach`](Self::attach) attaches a second request to the first run.
+    /// The other ways to drive refuse it with [`JournalError::KeyTaken`](loop_journal::JournalError::KeyTaken). A
+    /// request that resumes a run and a fork ignore the key. A retry is a new run with its own key.
     pub fn with_key(self, key: impl Into<Arc<str>>) -> Self {
         let of = match self.of {
             Of::Item(item, _) => Of::Item(item, Some(key.into())),
@@ -198,16 +198,15 @@ impl RunRequest {
         Self { of, ..self }
     }
 
-    /// The same request, whose new run has this id, which [`Runner::new_id`] gave out before: a program that journals the
-    /// request first can begin it again after a crash, and the journal refuses a second run of the id with
-    /// [`JournalError::Exists`]. A request that resumes a run ignores it.
+    /// The same request, whose new run has this id from [`Runner::new_id`]. A program that stores the id first can
+    /// repeat the request after a crash, and the journal refuses a second run with that id: [`JournalError::Exists`]. A
+    /// request that resumes a run ignores it.
     pub fn with_id(self, id: RunId) -> Self {
         Self { id: Some(id), ..self }
     }
 
-    /// How many entries of the other run the new one takes over: of a request that forks, retries or salvages a run, where
-    /// it can begin as things are. A fork without an entry begins after the last of them. 0: it takes over none. Nothing
-    /// is journaled.
+    /// How many entries of the other run a fork, a retry or a salvaged run would take over now. A fork without a
+    /// sequence number begins after the last of them. 0: the request takes over none. Nothing is journaled.
     ///
     /// # Errors
     /// If the other run cannot be read, or the new one cannot begin from there.
@@ -283,7 +282,7 @@ impl RunRequest {
         }
     }
 
-    /// Starts a run that continues by itself, and gives a handle to it.
+    /// Starts a run that continues by itself, and returns a handle to it.
     ///
     /// ```
     /// # use std::sync::Arc;

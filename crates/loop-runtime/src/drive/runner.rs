@@ -1,4 +1,4 @@
-//! A loop put together. It serves any number of runs.
+//! A runner: spec, tools, models and prompts put together. It serves any number of runs.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -54,10 +54,10 @@ impl fmt::Debug for Runner {
 }
 
 impl Runner {
-    /// A loop over these tools and models, with the built-in prompts and a journal in memory.
+    /// A runner with these tools and models, the built-in prompts and a journal in memory.
     ///
-    /// The spec's list of tools is taken from the registry. Where its limit of money could not be kept, since the price of
-    /// its base model is unknown, a run does not start: [`StartError::CostWithoutPrice`].
+    /// The spec's list of tools is taken from the registry. If it has a cost limit and the price of its base model is
+    /// unknown, a run does not start: [`StartError::CostWithoutPrice`].
     pub fn new(spec: RunSpec, registry: Registry, models: Models) -> Self {
         let spec = Arc::new(RunSpec { tools: registry.specs(), save: false, ..spec });
         let parts = Parts {
@@ -91,32 +91,32 @@ impl Runner {
         Self { parts: Arc::new(parts) }
     }
 
-    /// The same loop with other prompts.
+    /// The same runner with other prompts.
     pub fn with_prompts(self, prompts: Arc<Prompts>) -> Self {
         self.with(|parts| parts.prompts = prompts)
     }
 
-    /// The same loop with credentials for its tools.
+    /// The same runner with credentials for its tools.
     pub fn with_credentials(self, credentials: Arc<Credentials>) -> Self {
         let values = credentials.names().filter_map(|name| credentials.get(name));
         let secrets = Secrets::of(values);
         self.with_secrets(&secrets).with(|parts| parts.credentials = credentials)
     }
 
-    /// The same loop with more secrets. They are masked wherever they come from (a tool, a work item, a person, a model),
-    /// before a run reads them: nothing that is journaled, shown, saved or sent to a model holds one. The credentials of its
-    /// models and tools are among them already.
+    /// The same runner with more secrets. They are masked wherever they come from (a tool, a work item, a person, a
+    /// model), before a run reads them: nothing that is journaled, shown, saved or sent to a model has one. The
+    /// credentials of its models and tools are masked without this.
     pub fn with_secrets(self, secrets: &Secrets) -> Self {
         self.with(|parts| parts.secrets.extend(secrets))
     }
 
-    /// What is masked in all its runs.
+    /// The secrets that are masked in all its runs.
     pub fn secrets(&self) -> &Secrets {
         &self.parts.secrets
     }
 
-    /// The same runner with an approver, who answers when an action needs a person's consent: through the handle, or
-    /// the stream, of the run.
+    /// The same runner with an approver. Actions that need a person wait for an answer, which the program gives through
+    /// the handle or the stream of the run.
     pub fn with_people(self) -> Self {
         self.with(|parts| {
             let gate = GateSettings { people: true, ..parts.spec.gate.clone() };
@@ -125,8 +125,8 @@ impl Runner {
     }
 
     /// The same runner, leaving a run where it is as soon as it waits for people and nothing else: no process has to
-    /// stay until they answer. [`Handle::driven`](crate::run::Handle::driven) tells which it was, and
-    /// [`resume_with`](Self::resume_with) continues the run. It says nothing about whether there are people: see
+    /// stay until they answer. [`Handle::driven`](crate::run::Handle::driven) returns whether the run ended or was
+    /// left, and [`resume_with`](Self::resume_with) continues it. This setting does not add an approver: see
     /// [`with_people`](Self::with_people).
     ///
     /// ```
@@ -162,8 +162,9 @@ impl Runner {
         self.with(|parts| parts.leaves = true)
     }
 
-    /// The same loop, whose limit of messages counts those of a run alone, and not those that it continues from: for a
-    /// conversation with a person, who continues as long as they like. The limit is there for a run that does (S1-39).
+    /// The same runner, whose limit of messages counts those of a run alone, and not those that it continues from. Use
+    /// it for a conversation with a person, who may continue as long as they like. The limit then stops only a single
+    /// run that has too many.
     pub fn counting_own_messages(self) -> Self {
         self.with(|parts| parts.counts_own = true)
     }
@@ -174,8 +175,8 @@ impl Runner {
         self.with(|parts| parts.origin = Some(origin.into()))
     }
 
-    /// The same loop, whose runs name the settings that were given in place of those of its domain. A value that holds an
-    /// address with a credential in it is not kept.
+    /// The same runner, whose runs record these settings as given by the caller in place of the domain's. A value that
+    /// has a URL with a credential is withheld.
     pub fn with_overridden(self, overridden: impl IntoIterator<Item = Overridden>) -> Self {
         let kept = |setting: Overridden| match holds_url_secret(&setting.value) {
             true => Overridden { value: WITHHELD.into(), ..setting },
@@ -184,21 +185,22 @@ impl Runner {
         self.with(|parts| parts.overridden = overridden.into_iter().map(kept).collect())
     }
 
-    /// The same loop as another program would run it: what it records of its runs, and which runs it continues. For tests
-    /// of versions in flight.
+    /// The same runner under another program's name and revision, which decide what it records and which runs it
+    /// continues. For tests of upgrades.
     #[doc(hidden)]
     pub fn acting_as(self, program: Program) -> Self {
         self.with(|parts| parts.program = program)
     }
 
-    /// The same loop writing to another journal.
+    /// The same runner with another journal.
     pub fn with_journal(self, journal: Arc<dyn Journal>) -> Self {
         self.with(|parts| parts.journal = journal)
     }
 
-    /// The same loop, whose runs share these budgets: each model call is reserved in all of them before it is sent. A run
-    /// whose next call they do not cover ends with [`StopReason::SharedBudgetExceeded`](crate::StopReason::SharedBudgetExceeded),
-    /// after its final pass if that is covered. The price of each model has to be known.
+    /// The same runner, whose runs share these budgets: each model call is reserved in all of them before it is sent. A
+    /// run whose next call they do not cover ends with
+    /// [`StopReason::SharedBudgetExceeded`](crate::StopReason::SharedBudgetExceeded), after its final pass if that is
+    /// covered. The price of each model has to be known.
     pub fn with_shared_budgets(self, shared: SharedBudgets) -> Self {
         self.with(|parts| parts.shared = Some(shared).filter(|shared| !shared.is_empty()))
     }
@@ -208,7 +210,7 @@ impl Runner {
         self.parts.shared.as_ref()
     }
 
-    /// The same loop saving its outcomes.
+    /// The same runner, which saves its outcomes.
     pub fn with_saver(self, saver: Arc<dyn Saver>) -> Self {
         self.with(|parts| {
             parts.secrets.extend(&saver.secrets());
@@ -217,13 +219,13 @@ impl Runner {
         })
     }
 
-    /// The same loop, whose saving takes no longer than this, all its tries together: 30 seconds unless it is set.
+    /// The same runner with this time limit for saving an outcome, all tries together. Default: 30 seconds.
     pub fn with_save_limit(self, limit: Duration) -> Self {
         self.with(|parts| parts.save_limit = limit)
     }
 
     /// The same runner with hooks: they are notified when a run waits for a person, ends or fails. Their messages need
-    /// a journal with an outbox, such as [`StoredJournal`](loop_journal::StoredJournal); any other keeps none.
+    /// a journal with an outbox, such as [`StoredJournal`](loop_journal::StoredJournal); any other drops them.
     pub fn with_hooks(self, hooks: Hooks) -> Self {
         self.with(|parts| parts.hooks = hooks)
     }
@@ -233,14 +235,14 @@ impl Runner {
         &self.parts.hooks
     }
 
-    /// The same loop, which tells runs that its runs called and that wait for people what they said, as soon as the run
-    /// that called them is resumed.
+    /// The same runner with answers and instructions for called runs that wait for people. Such a run receives them as
+    /// soon as the run that called it is resumed.
     pub fn having_said(self, said: impl IntoIterator<Item = (RunId, Vec<EventKind>)>) -> Self {
         self.with(|parts| parts.said = Arc::new(Mutex::new(said.into_iter().collect())))
     }
 
-    /// The same loop with these validators, which are asked in this order: about each output that fits its schema, or about
-    /// the document before a run ends as confident.
+    /// The same runner with these validators. In this order they check each output that matches its schema, or the
+    /// document before a run ends as confident.
     pub fn with_validators(self, validators: impl IntoIterator<Item = Arc<dyn Validator>>) -> Self {
         self.with(|parts| {
             parts.validators = validators.into_iter().collect();
@@ -269,7 +271,7 @@ impl Runner {
     ///     }
     /// }));
     /// let outcome = runner.run(item).await?;
-    /// // The run does not wait for its observers; a program that wants all of them heard does.
+    /// // The run does not wait for its observers. A program that needs every event observed waits here.
     /// runner.observers_caught_up().await;
     /// assert_eq!(runner.observed()[0].panics, 0);
     /// # assert_eq!((outcome.totals.passes, runner.observed()[0].lost), (1, 0));
@@ -291,20 +293,20 @@ impl Runner {
         })
     }
 
-    /// What each observer with a thread heard so far, in the order in which they were added.
+    /// What each observer with a thread has received so far, in the order in which they were added.
     pub fn observed(&self) -> Vec<Observed> {
         self.parts.watchers.iter().map(|watcher| watcher.observed()).collect()
     }
 
-    /// Waits until all observers have heard what has happened so far. With one that never returns this never ends:
-    /// bound it.
+    /// Waits until all observers have received what has happened so far. It waits forever for an observer that never
+    /// returns, so use a timeout.
     pub async fn observers_caught_up(&self) {
         for watcher in &self.parts.watchers {
             watcher.caught_up().await;
         }
     }
 
-    /// What it runs by.
+    /// The spec of its runs, with the tools of its registry.
     pub fn spec(&self) -> &Arc<RunSpec> {
         &self.parts.spec
     }
@@ -356,7 +358,7 @@ impl Runner {
         Ok(Opening::of_new(run, writer, opened, history))
     }
 
-    /// Whether a run was begun for this item, in this domain. Who asks for it, and under which trace, may differ.
+    /// Whether a run was begun for this item in this domain. The caller and the trace may differ.
     pub fn is_same_request(&self, run: &Run, item: WorkItem) -> bool {
         let plain = |item: WorkItem| WorkItem { caller: None, trace: None, traceparent: None, ..item };
         let item = plain(sink::item(&self.parts.secrets, item));
@@ -374,7 +376,7 @@ impl Runner {
         Ok(opening)
     }
 
-    /// Everything that was said in a conversation up to the end of this recorded run, as another run of it continues from.
+    /// All messages of a conversation up to the end of this recorded run, so that another run can continue from them.
     ///
     /// # Errors
     /// If the messages before the run cannot be read.
@@ -466,8 +468,8 @@ impl Runner {
         self.with(|parts| parts.sampler = Some(sampler))
     }
 
-    /// The same loop with other models: each is what `change` makes of the one before. One that serves several tiers is
-    /// changed once, and serves them as before: a model that replies from a list has one list.
+    /// The same runner with every model replaced by what `change` makes of it. A model that serves several tiers is
+    /// changed once and still serves all of them, so that a scripted model keeps one list.
     pub fn with_changed_models(
         self,
         mut change: impl FnMut(Arc<dyn ChatModel>) -> Arc<dyn ChatModel>,

@@ -1,4 +1,4 @@
-//! What a run that is resumed was answered before, for models that reply from a list.
+//! Reports the earlier replies of a resumed run to models that reply from a list.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use loop_llm::scripted::RequestPurpose;
 use crate::drive::model::Models;
 
 impl Models {
-    /// Tells each model which calls of a run were answered before: one that replies from a list continues behind those
-    /// replies, whichever process received them. A run that is resumed does so by itself, with its own entries.
+    /// Reports to each model which calls of a run were answered before. A model that replies from a list continues
+    /// after those replies, whichever process received them. Resuming a run does this with the run's own entries.
     ///
-    /// A call that was lost is made again and gets its reply again; nothing of it is in the journal.
+    /// A lost call is made again and gets its reply again, because the journal has nothing of it.
     pub fn resumes(&self, run: &str, entries: &[Entry]) {
         let answered = answered(entries);
         let mut reached: Vec<&Arc<dyn ChatModel>> = Vec::new();

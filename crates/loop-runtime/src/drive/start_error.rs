@@ -28,7 +28,7 @@ pub enum StartError {
         /// The run that has it.
         run: RunId,
     },
-    /// The request's key belongs to a run that was imported, for which this journal does not vouch.
+    /// The request's key belongs to an imported run, which this journal did not write.
     #[error(
         "run {run} of the key `{key}` was imported and is not this journal's own; use another key, or delete the run with `loopgate journal prune`"
     )]
@@ -50,7 +50,7 @@ pub enum StartError {
         /// The word for such an item, for example `ticket` or `message`.
         kind: Arc<str>,
     },
-    /// The spec has a cost limit, and the price of its model is unknown, so the limit could not be kept.
+    /// The spec has a cost limit, and the price of its model is unknown, so the limit cannot be enforced.
     #[error(
         "the price of `{model}` is unknown, so the limit of {limit} for a run cannot be kept; give the price with ModelSpec::with_price, or set limits.cost to None"
     )]
@@ -69,7 +69,7 @@ pub enum StartError {
         /// The limits, each with the smallest value that works.
         least: Vec<Change>,
     },
-    /// The run shares a budget, and the price of a model is unknown, so the budget could not be kept.
+    /// The run shares a budget, and the price of a model is unknown, so the budget cannot be enforced.
     #[error(
         "the price of `{model}` is unknown, so the budget that runs share cannot be kept; set the price of the model, or leave the budget out"
     )]

@@ -20,12 +20,12 @@ use crate::watch::events::{Events, RunEvent};
 ///
 /// After each commit the run rests until the next poll: a caller that stops polling holds it there, and nothing further
 /// is recorded or started. Entries of the same moment share a commit: results that arrived together, and the call that
-/// follows. Such a rest does not count towards the run's time. A pause between two pieces of a reply
-/// does, and towards the call's own time, since a provider does not wait for ever either. What tools had begun goes
-/// on beside a pause and is heard of after it.
+/// follows. Such a rest does not count towards the run's time. A pause between two pieces of a reply does, and also
+/// towards the call's own time, because a provider does not wait forever either. Tools that have begun continue during
+/// a pause, and their results are read after it.
 ///
-/// It ends after the last entry; then the outcome is there. Dropping it before ends everything in flight; what is
-/// recorded stays, and the run can be taken up again.
+/// The stream ends after the last entry, and [`outcome`](Self::outcome) then has the outcome. Dropping it earlier ends
+/// everything in flight. Recorded entries stay, and the run can be resumed.
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct RunStream {
     id: RunId,
@@ -56,7 +56,7 @@ impl RunStream {
         &self.started
     }
 
-    /// A way to stop the run and to answer its questions; heard at the next poll.
+    /// A remote to stop the run and to answer its questions. It takes effect at the next poll.
     pub fn remote(&self) -> Remote {
         self.remote.clone()
     }
@@ -69,7 +69,7 @@ impl RunStream {
         }
     }
 
-    /// Drives the run to its end, whatever is still to be heard, and gives the outcome.
+    /// Drives the run to its end without yielding further events, and returns the outcome.
     pub async fn into_outcome(self) -> Outcome {
         self.into_all().await.outcome
     }

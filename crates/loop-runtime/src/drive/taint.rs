@@ -1,4 +1,4 @@
-//! What is in the messages before a run that marks it: what was read there (K2), and what may have happened.
+//! What is in the messages before a run that marks it: what was read there, and what may have happened.
 //!
 //! Both are decided on the typed members of stored results, never on their text: a reworded text changes nothing, and
 //! a text that lies changes nothing. What is absent is on the safe side.

@@ -34,7 +34,7 @@ pub(crate) struct ToolWork {
     timeout_ms: u64,
     scope: Scope,
     title: Arc<str>,
-    /// Parallel other calls of the batch never share it, every retry of one action reuses it (S4-30).
+    /// Parallel other calls of the batch never share it, every retry of one action reuses it.
     idempotency_key: Arc<str>,
     trace: Arc<str>,
     traceparent: Option<TraceParent>,

@@ -1,4 +1,4 @@
-//! A run that an engine drives: results in, work and entries out, without a clock and without chance.
+//! A run that an engine drives: results in, work and entries out, without a clock and without randomness.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -28,7 +28,8 @@ use crate::drive::tool::ToolWork;
 use crate::watch::sink;
 use crate::watch::trace::Spans;
 
-/// A run that an engine drives.
+/// A run that an engine drives. It takes results and messages, and returns the work to start and the entries to
+/// journal.
 pub struct EngineRun {
     parts: Arc<Parts>,
     run: Run,
@@ -69,12 +70,12 @@ impl fmt::Debug for EngineRun {
 }
 
 impl Runner {
-    /// The first event of a run that an engine drives: the one thing that takes a clock and chance. The engine records it,
-    /// and every process that continues the run begins with it. It names the `engine`, so that nothing else continues the
-    /// run from the journal.
+    /// The first event of a run that an engine drives: the only part that needs a clock and randomness. The engine
+    /// records it, and every process that continues the run begins with it. It names the `engine`, so that nothing else
+    /// continues the run from the journal.
     ///
     /// # Errors
-    /// If the item is blank, a limit of money could not be kept, or the limits do not pay for the first pass.
+    /// If the item is blank, a cost limit cannot be enforced, or the limits do not pay for the first pass.
     pub fn first_event(&self, engine: &str, id: RunId, item: WorkItem) -> Result<Event, StartError> {
         if item.is_blank() {
             return Err(StartError::Blank { kind: item.kind });
@@ -90,13 +91,13 @@ impl Runner {
     }
 }
 
-/// What follows from all that a run knows.
+/// The work that a run commands to start and to cancel.
 #[derive(Debug, Default)]
 #[must_use]
 pub struct EngineStep {
-    /// What is to be started, in order.
+    /// The work to start, in order.
     pub start: Vec<EngineWork>,
-    /// What is in flight and is to be cancelled. It settles all the same, or never.
+    /// The work in flight to cancel. It may still settle.
     pub abort: Vec<WorkKey>,
 }
 
@@ -164,7 +165,7 @@ impl EngineRun {
         self.run.started()
     }
 
-    /// Whether nothing follows any more.
+    /// Whether the run is done: it commands nothing more.
     pub fn is_done(&self) -> bool {
         self.run.is_done()
     }
@@ -174,7 +175,7 @@ impl EngineRun {
         self.run.outcome().filter(|_| self.run.is_done())
     }
 
-    /// What it does now.
+    /// The present status, for people.
     pub fn status(&self) -> EngineStatus {
         EngineStatus::of(&self.run, self.seq)
     }
@@ -191,8 +192,8 @@ impl EngineRun {
         Some((deadline.since(self.run.now()), deadline))
     }
 
-    /// Decides what follows: what is to be started and what is to be cancelled. The entries that lead there are to be
-    /// [written](super::Projection::write) first.
+    /// Decides what to start and what to cancel. [Write](super::Projection::write) the entries before you start any of
+    /// it.
     ///
     /// # Errors
     /// If the run refuses what it commands.
@@ -255,7 +256,7 @@ impl EngineRun {
         }
     }
 
-    /// Takes in how a piece of work ended. What comes too late counts for nothing.
+    /// Applies the result of a piece of work. A result that is too late changes nothing.
     ///
     /// # Errors
     /// If the run refuses what it commanded.
@@ -294,7 +295,8 @@ impl EngineRun {
         Ok(())
     }
 
-    /// Takes in what a person said at this time. Returns whether it counts, and why not: tell the person.
+    /// Applies a message of a person at this time. Returns whether it counts, and otherwise why not, to be shown to
+    /// that person.
     ///
     /// # Errors
     /// If the run refuses what it would take.
@@ -310,7 +312,7 @@ impl EngineRun {
         }
     }
 
-    /// Takes in that the instant `deadline` has passed. One that is not the run's any more counts for nothing.
+    /// Applies that the instant `deadline` has passed. A deadline that is no longer the run's changes nothing.
     ///
     /// # Errors
     /// If the run refuses its deadline.

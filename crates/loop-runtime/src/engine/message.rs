@@ -1,4 +1,4 @@
-//! What people say to a run, as an engine keeps it.
+//! Messages of people to a run, as an engine stores them.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::watch::events::{Answer, Approval, Control};
 
-/// What is said to a run from outside.
+/// A message to a run from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunMessage {
-    /// It is to stop.
+    /// Requests a stop.
     Stop(StopMode),
-    /// It is not to stop after all.
+    /// Withdraws a requested stop.
     WithdrawStop,
     /// An answer to a request.
     Answer {
@@ -39,13 +39,13 @@ pub enum RunMessage {
     Tell(Arc<str>),
 }
 
-/// What became of a message to a run.
+/// What a message to a run changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageReceipt {
     /// It is in the run's journal.
     Counts,
-    /// It is about an action that a person is asked about later in the pass, and counts then.
+    /// It is stored, because the person is asked about that action only later in the pass. It counts then.
     Kept,
     /// It changed nothing.
     Refused {

@@ -1,11 +1,12 @@
-//! A run that a durable engine drives: the engine keeps what happened, and repeats the decisions whenever it continues.
+//! Runs on a durable execution engine: the engine records the results, and replays the decisions whenever it continues.
 //!
-//! The [driver](crate::run::Handle) of one machine waits for calls, timers and people itself. An engine such as Restate does that
-//! on its own, and calls a program again to continue. Here are the same parts in another order:
+//! The [driver](crate::run::Handle) of one process waits for calls, timers and people itself. An engine such as Restate
+//! waits on its own, and calls the program again to continue. These are the parts for that:
 //!
-//! - [`EngineRun`] holds a run and decides. It has no clock, no chance and no task: for the same first event and the same
-//!   results it commands the same work, byte by byte. An engine replays it from what it has recorded.
-//! - [`EngineWork`] is a call as data, which any process with the same domain makes: [`Runner::perform`](crate::Runner::perform).
+//! - [`EngineRun`] holds a run and decides. It has no clock, no randomness and no task: for the same first event and
+//!   the same results it commands the same work, byte by byte. An engine replays it from what it has recorded.
+//! - [`EngineWork`] is a call as data. Any process with the same domain can make it:
+//!   [`Runner::perform`](crate::Runner::perform).
 //! - [`Projection`] writes the entries to a journal, each once, however often the run is replayed.
 //!
 //! ```
@@ -77,12 +78,12 @@ pub enum EngineRunError {
         /// The number of the first entry that differs, from 0.
         seq: u64,
     },
-    /// The run refuses what it commanded.
+    /// The run rejects an event that follows from its own command.
     #[error("run {run}: {message}; this is an error in loopgate, please report it")]
     Stuck {
         /// The run.
         run: RunId,
-        /// What it refuses.
+        /// The event and why it is rejected.
         message: String,
     },
 }

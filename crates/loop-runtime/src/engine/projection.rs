@@ -10,8 +10,8 @@ use crate::drive::parts::Parts;
 use crate::drive::runner::Runner;
 use loop_journal::{Durability, Entry, JournalError, RunWriter};
 
-/// The journal of a run that an engine drives. What the engine keeps is the truth while the run is in flight, and the journal
-/// follows: entries that it has are compared, and others appended.
+/// The journal of a run that an engine drives. While the run is in flight, the engine's record is authoritative and the
+/// journal follows it: entries that the journal has already are compared, and others are appended.
 pub struct Projection {
     parts: Arc<Parts>,
     /// The entries that the journal had.
@@ -31,7 +31,7 @@ impl Projection {
     /// The run in the journal of `runner`, for writing.
     ///
     /// # Errors
-    /// If another process writes it, or the journal cannot vouch for what it has of it.
+    /// If another process writes it, or the journal cannot verify what it has of it.
     pub async fn open(runner: &Runner, run: &EngineRun) -> Result<Self, EngineRunError> {
         let (recorded, writer) = match runner.journal().resume(run.id()).await {
             Ok((recorded, writer)) => (recorded.entries, Some(writer)),

@@ -1,4 +1,4 @@
-//! What a run does, for people who ask an engine.
+//! The status of a run on an engine, for people.
 
 use std::sync::Arc;
 

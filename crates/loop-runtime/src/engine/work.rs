@@ -18,7 +18,7 @@ pub struct WorkKey {
     pub attempt: u32,
 }
 
-/// Something that a run commands, with all that it takes.
+/// Work that a run commands, with everything that is needed to do it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EngineWork(pub(super) Kind);
 
@@ -48,7 +48,7 @@ pub(super) struct SaveWork {
 }
 
 impl EngineWork {
-    /// What it is.
+    /// Its key and its try.
     pub fn key(&self) -> WorkKey {
         match &self.0 {
             Kind::Model(work) => work.of,
@@ -58,7 +58,7 @@ impl EngineWork {
         }
     }
 
-    /// What it is, for people: the tool's own name, `model`, `check` or `save`.
+    /// The kind of work, for people: the tool's own name, `model`, `check` or `save`.
     pub fn name(&self) -> &str {
         match &self.0 {
             Kind::Model(_) => "model",
@@ -93,7 +93,7 @@ pub(super) fn saving(attempt: u32) -> WorkKey {
 /// How a piece of work ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settlement {
-    /// What it was.
+    /// The key and the try of the work.
     pub of: WorkKey,
     /// When it ended, in milliseconds since 1970 (UTC), by the clock of the process that made it.
     pub unix_ms: u64,
@@ -114,8 +114,8 @@ pub(super) enum End {
 }
 
 impl Settlement {
-    /// Work that may have been made or not, because its process ended in the middle. `unix_ms`: when that was found out; 0
-    /// where the last event of the run is the last that is known.
+    /// The settlement of work that may or may not have happened, because its process ended in the middle. `unix_ms` is
+    /// when that was found out; 0 is the time of the run's last event.
     pub fn lost(of: WorkKey, unix_ms: u64) -> Self {
         Self { of, unix_ms, end: End::Lost }
     }

@@ -17,8 +17,8 @@ pub struct ClaimReport {
     /// `number`, `quantity`, `money`, `percentage`, `date`, `time`, `id`, `host`, `email`, `version`, `quote`, `name` or
     /// `absence` or `action`.
     pub kind: String,
-    /// `found`: in the cited evidence, or it results from it. `contradicted`: the evidence says otherwise, or nothing says
-    /// it. `not_checked`: it cannot be said.
+    /// `found`: in the cited evidence, or computed from it. `contradicted`: the evidence has another value, or no
+    /// evidence has it. `not_checked`: not decided.
     pub state: String,
     /// The evidence that has it, or that says otherwise, for example `E1`. `E0` is the work item. Empty if there is none.
     pub evidence: Vec<String>,

@@ -26,7 +26,7 @@ pub enum RunEvent {
     Text {
         /// The call's key.
         key: CommandKey,
-        /// The try, from 1. Each try begins the text anew.
+        /// The try, from 1. The text starts again with each try.
         attempt: u32,
         /// The next piece of the try's text. It follows without a gap, unless [`Lost`](Self::Lost) came between.
         text: Arc<str>,
@@ -39,7 +39,7 @@ pub enum RunEvent {
     Part {
         /// The call's key.
         key: CommandKey,
-        /// The try, from 1. Each try begins anew.
+        /// The try, from 1. The pieces start again with each try.
         attempt: u32,
         /// The piece.
         part: ReplyPart,
@@ -229,7 +229,7 @@ impl Events {
         (Feed::new(None, sender, Arc::clone(&load)), Self { receiver, load, held: None })
     }
 
-    /// The next event; `None` when the run is over and everything was heard.
+    /// The next event. `None` when the run is over and every event was received.
     pub async fn recv(&mut self) -> Option<RunEvent> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }

@@ -5,7 +5,7 @@ use loop_core::spec::Setting;
 use loop_core::types::StopClass;
 use loop_core::{Certificate, StopReason};
 
-/// Why a run stopped, in one or two sentences: what was true, and what would have gone on.
+/// Why a run stopped, in one or two sentences: what was true, and the setting with which it would have continued.
 pub fn explain(certificate: &Certificate) -> String {
     let is_undone = certificate.also_has(StopReason::EffectNotDone);
     let mut text = match certificate.primary.reason {
@@ -32,8 +32,8 @@ pub fn explain(certificate: &Certificate) -> String {
     text
 }
 
-/// The smallest change of a setting with which the run would have continued. How much more a reply that was cut would have
-/// written is not known.
+/// The smallest change of a setting with which the run would have continued. `None` for a reply that was cut, because
+/// how much more it would have written is not known, and where no setting decides it.
 pub fn continued_with(condition: &Condition) -> Option<&Change> {
     condition.change.as_ref().filter(|_| !matches!(condition.value, Measure::Output(_)))
 }

@@ -1,5 +1,4 @@
-//! What people had to do with a run: what they were asked, what they answered and when, which instructions they gave.
-//! Read from a run's entries.
+//! The requests of a run to people, their answers and their instructions, read from the run's entries.
 
 use std::sync::Arc;
 
@@ -93,8 +92,8 @@ pub struct InstructionReport {
 }
 
 impl PeopleReport {
-    /// What people had to do with a recorded run. Of entries that do not follow from each other it is what comes before
-    /// the first such.
+    /// The requests, answers and instructions of a recorded run. It ends before the first entry that does not follow
+    /// from the earlier ones.
     pub fn of(recorded: &Recorded) -> Self {
         let mut report = Self::default();
         let mut entries = recorded.entries.iter();
@@ -112,12 +111,12 @@ impl PeopleReport {
         report
     }
 
-    /// Whether no person had anything to do with it.
+    /// Whether there were no requests and no instructions.
     pub fn is_empty(&self) -> bool {
         self.requested.is_empty() && self.instructions.is_empty()
     }
 
-    /// What became of the newest asking about an action.
+    /// The newest request about an action, with its answer. `None`: people were not asked about it.
     pub fn of_action(&self, key: &CommandKey) -> Option<&PersonRequestRecord> {
         let key = key.to_string();
         self.requested.iter().rev().find(|requested| requested.action == key)

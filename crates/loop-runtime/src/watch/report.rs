@@ -98,7 +98,7 @@ pub struct Report {
     pub claim_totals: Option<ClaimTotalsReport>,
     /// Every requested action with its verdict.
     pub actions: Vec<ActionReport>,
-    /// Every settled model call, in that order: the model that was requested, and the one that served.
+    /// Every settled model call, in the order of settling: the model that was requested, and the one that served.
     pub calls: Vec<CallReport>,
     /// The program that began the run, with its version. Absent if not stated.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -231,7 +231,7 @@ pub struct LackReport {
 }
 
 impl CheckReport {
-    /// Of what is recorded.
+    /// The report of a recorded check.
     pub fn new(record: &CheckRecord) -> Self {
         let (lacks, by, message) = match &record.result {
             CheckResult::Passed => (Vec::new(), "", ""),
@@ -258,7 +258,7 @@ impl CheckReport {
     }
 }
 
-/// What came of a check in words: what is lacking, or how it is broken. Of one that passed, `passed`.
+/// The result of a check in words: the problems, or how a checker is broken. `passed` if it passed.
 pub fn check_in_words(result: &CheckResult) -> String {
     match result {
         CheckResult::Passed => result.name().to_owned(),
@@ -603,7 +603,7 @@ pub enum SavedReport {
 }
 
 impl TotalsReport {
-    /// Of what a run has used.
+    /// The report of these totals.
     pub fn new(totals: &Totals) -> Self {
         let usage = &totals.usage;
         Self {
@@ -764,7 +764,7 @@ impl Report {
         self
     }
 
-    /// The report with what people had to do with the run.
+    /// The report with the requests to people, their answers and their instructions.
     #[must_use]
     pub fn with_people(self, people: PeopleReport) -> Self {
         Self { people: Some(people).filter(|people| !people.is_empty()), ..self }

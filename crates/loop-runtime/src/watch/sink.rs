@@ -1,5 +1,5 @@
-//! The one place through which every text passes that a run reads or tells. Secrets are masked here, before the run decides on the
-//! text: what is journaled, shown, saved, traced or sent to a model follows from what the run read.
+//! The one place through which every text passes that a run reads or emits. Secrets are masked here, before the run
+//! decides on the text: what is journaled, shown, saved, traced or sent to a model follows from what the run read.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -18,7 +18,7 @@ pub struct Progress {
     pub attempt: u32,
     /// The pass, from 1; 0 before the first call.
     pub pass: u32,
-    /// What was used so far (S2-89).
+    /// Usage and cost so far.
     pub totals: Totals,
 }
 
@@ -31,14 +31,14 @@ pub enum Step<'a> {
     AttemptStart,
     /// A pass has ended: its reply was read, and is not asked for again.
     Pass,
-    /// A tool is about to run: a helper, or the formatter of an output (S2-43, S2-46). Once for a tool that is polled.
+    /// A tool is about to run: a helper, or the formatter of an output. Once for a tool that is polled.
     ToolCall {
         /// The tool's name.
         tool: &'a str,
         /// Its input, as JSON.
         input: &'a str,
     },
-    /// A tool was run, also where it failed (S2-44, S2-47).
+    /// A tool was run, also where it failed.
     ToolResult {
         /// The tool's name.
         tool: &'a str,

@@ -1,4 +1,4 @@
-//! What tools were used: how often, with what success, for how long (S2-102). Read from a run's entries.
+//! How tools were used: how often, with what success, for how long. Read from a run's entries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ struct Open {
 }
 
 impl ToolUses {
-    /// Counts what one entry tells; entries come in their order.
+    /// Counts one entry. Pass the entries of a run in their order.
     pub fn hear(&mut self, entry: &Entry, spec: &RunSpec) {
         let at = entry.event.at;
         if let EventKind::ToolStarted { key, .. } = &entry.event.kind {
@@ -151,7 +151,7 @@ impl ToolUses {
         }
     }
 
-    /// Each tool that was asked for, by name.
+    /// Each tool that was requested, by name.
     pub fn all(&self) -> Vec<ToolUse> {
         self.tools.values().cloned().collect()
     }

@@ -23,7 +23,7 @@ pub struct TracedValue {
     pub pointer: String,
     /// The value: a text, a number, or true or false.
     pub value: Value,
-    /// Whether it says whom the call reaches: its tool names it in `authority`.
+    /// Whether it names a recipient or a target: its tool lists it in `authority`.
     pub authority: bool,
     /// Where it came from.
     pub origin: ValueOrigin,

@@ -287,7 +287,7 @@ async fn a_pipe_or_a_device_in_place_of_a_head_a_lock_or_the_key_is_refused_at_o
         drop(journal);
         put(&key, device);
         let refused = StoredJournal::open(&path).unwrap_err().to_string();
-        assert!(refused.contains("journal.db.key is no key; put it back"), "{refused}");
+        assert!(refused.contains("journal.db.key is not a key; put it back"), "{refused}");
         fs::remove_file(&key).unwrap();
         fs::write(&key, own_key).unwrap();
         assert!(StoredJournal::open(&path).unwrap().resume(&run()).await.is_ok());

@@ -1,4 +1,5 @@
-//! Who may do what. A run of a domain that the caller does not see is one that does not exist.
+//! Authorisation of the API: which caller may do what. To a caller, a run of a domain that they may not see does not
+//! exist.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,20 +20,20 @@ use crate::doors::{Audit, Identity, short};
 use crate::engine::{Engine, Submitted};
 use crate::problem::HttpProblem;
 
-/// What a route does with a run.
+/// The right that a route needs for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// It shows the run.
     Read,
-    /// It stops the run, continues it, gives it an instruction, or begins another one from it: for its submitter.
+    /// It stops, continues, instructs, forks or retries the run. The submitter may do this too.
     Steer,
-    /// It decides what waits for a person.
+    /// It approves, denies or answers a request of the run.
     Decide,
-    /// It says what the run was worth.
+    /// It labels the run.
     Label,
 }
 
-/// The caller of a request, as the door found out.
+/// The caller of a request, as the door has authenticated them.
 #[derive(Clone, Debug)]
 pub(super) struct Known(pub(super) Caller);
 
@@ -44,8 +45,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Known {
     }
 }
 
-/// What the door has checked of a caller: who approves, from where, within which budget. A router without a door has
-/// nothing of it.
+/// What the door knows of a caller besides the [`Caller`]: the approver, the address and the budget. `None` in a router
+/// without a door.
 #[derive(Clone, Debug)]
 pub(crate) struct Checked(pub(crate) Option<Identity>);
 
@@ -67,8 +68,8 @@ impl Checked {
         }
     }
 
-    /// Does something and records it. Both are done also where the client closes the connection meanwhile, which drops the
-    /// handler: what was done is always recorded.
+    /// Runs `work` and records it in the audit log. Both finish even if the client closes the connection, which drops
+    /// the handler.
     pub(crate) async fn done<T: Send + Sync + 'static>(
         self,
         audit: &Audit,
@@ -78,7 +79,7 @@ impl Checked {
         self.done_saying(audit, of, None, action).await
     }
 
-    /// The same, and what was done is recorded in these words.
+    /// [`done`](Self::done), with these words in the audit entry.
     pub(crate) async fn done_saying<T: Send + Sync + 'static>(
         self,
         audit: &Audit,
@@ -96,7 +97,7 @@ impl Checked {
         of_task(task.await)
     }
 
-    /// Reads the body of a request that changes something. One that cannot be read is recorded like any other refusal.
+    /// Reads the body of a request that changes something. A failure is recorded in the audit log.
     pub(super) async fn body<T: DeserializeOwned>(
         &self,
         api: &Api,
@@ -116,7 +117,7 @@ impl Checked {
         Err(problem)
     }
 
-    /// Records what a submission came to, in these words where it is a run.
+    /// Records the result of a submission. For an accepted one, the entry has these words.
     pub(super) async fn record_submitted(
         &self,
         audit: &Audit,
@@ -134,8 +135,8 @@ impl Checked {
         self.record(audit, of, result).await;
     }
 
-    /// Records what the caller did to a run, or was refused. It is done already: an entry that cannot be written is
-    /// reported to the operator.
+    /// Records what the caller did to a run, or was refused. The action has been carried out already, so a failure to
+    /// write the entry is only reported to the operator.
     pub(crate) async fn record(&self, audit: &Audit, of: Of, (result, detail): (AuditResult, Option<&str>)) {
         let Some(identity) = &self.0 else { return };
         let entry = AuditEntry {
@@ -155,7 +156,7 @@ impl Checked {
     }
 }
 
-/// How an entry of the audit log says that it ended.
+/// The result of an audit entry.
 pub(crate) fn result_of<T>(done: &Result<T, HttpProblem>) -> (AuditResult, Option<&str>) {
     match done {
         Ok(_) => (AuditResult::Done, None),
@@ -164,7 +165,7 @@ pub(crate) fn result_of<T>(done: &Result<T, HttpProblem>) -> (AuditResult, Optio
     }
 }
 
-/// What an entry of the audit log is about.
+/// The subject of an audit entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Of {
     pub(crate) action: AuditAction,
@@ -174,24 +175,24 @@ pub(crate) struct Of {
 }
 
 impl Of {
-    /// Of a run.
+    /// The subject is a run.
     pub(crate) fn run(action: AuditAction, run: &str) -> Self {
         Self { action, run: Some(run.to_owned()), key: None, binding: None }
     }
 
-    /// Of a submission, and the run that it came to.
+    /// The subject is a submission and its run.
     pub(crate) fn submission(run: Option<&RunId>) -> Self {
         Self { action: AuditAction::Submit, run: run.map(ToString::to_string), key: None, binding: None }
     }
 
-    /// Of an action or a question of a run, as it was shown.
+    /// The subject is an action or a question of a run, as it was shown.
     pub(super) fn shown(self, key: &str, binding: &str) -> Self {
         Self { key: Some(key.to_owned()), binding: Some(binding.to_owned()), ..self }
     }
 }
 
 impl Known {
-    /// Fails where the caller does not have a role in any domain.
+    /// Fails if the caller has the role in no domain.
     pub(super) fn expect(&self, role: Role) -> Result<(), HttpProblem> {
         if self.0.is(role) { Ok(()) } else { Err(forbidden(role)) }
     }
@@ -201,7 +202,7 @@ impl Known {
         self.0.domains.as_ref().map(|domains| domains.iter().cloned().collect())
     }
 
-    /// Fails where the caller may not submit to a domain. One that they do not see does not exist for them.
+    /// Fails if the caller may not submit to a domain. A domain that they may not see is reported as unknown.
     pub(super) fn expect_in(&self, role: Role, domain: &str) -> Result<(), HttpProblem> {
         if !self.0.sees(domain) {
             let detail = "domain: there is no such domain; GET /v1/domains lists the domains";
@@ -210,13 +211,13 @@ impl Known {
         self.expect(role)
     }
 
-    /// The id of a run, if the caller may do this with it.
+    /// The id of a run. Fails if the caller does not have this right for it.
     pub(super) async fn run(&self, api: &Api, id: &str, access: Access) -> Result<RunId, HttpProblem> {
         run_for(&api.engine, &self.0, id, access).await
     }
 }
 
-/// The id of a run, if the caller may do this with it.
+/// The id of a run. Fails if the caller does not have this right for it.
 pub(crate) async fn run_for(
     engine: &Engine,
     caller: &Caller,
@@ -258,7 +259,7 @@ pub(super) fn unauthorized() -> HttpProblem {
     HttpProblem::new(StatusCode::UNAUTHORIZED, "unauthorized", "Not logged in", detail)
 }
 
-/// What a task of a handler ended with. A panic in it is one of the handler.
+/// The result of a handler's task. A panic in it is a panic of the handler.
 pub(super) fn of_task<T>(done: Result<Result<T, HttpProblem>, JoinError>) -> Result<T, HttpProblem> {
     done.unwrap_or_else(|error| match error.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),

@@ -1,4 +1,4 @@
-//! Bodies of requests, and the numbers in their headers and queries.
+//! Parses the bodies, queries and headers of requests.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) async fn json<T: DeserializeOwned>(api: &Api, body: Body) -> Result<T
     })
 }
 
-/// The value of a query: what is wrong with it is said in one line.
+/// Parses a query. An error names the problem in one line.
 pub(super) fn query<T: DeserializeOwned>(text: Option<&str>) -> Result<T, HttpProblem> {
     serde_urlencoded(text.unwrap_or_default())
         .map_err(|error| query_problem(format!("the query: {error}; GET /openapi.json lists the parameters")))
@@ -34,7 +34,7 @@ pub(super) fn query_problem(detail: impl Into<String>) -> HttpProblem {
     HttpProblem::new(StatusCode::BAD_REQUEST, "query", "Query not understood", detail)
 }
 
-/// A query for what is not there, or what the caller does not see.
+/// The problem of a query for something that does not exist for the caller.
 pub(super) fn nothing_there(detail: impl Into<String>) -> HttpProblem {
     HttpProblem::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
 }
@@ -46,7 +46,7 @@ fn serde_urlencoded<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     })
 }
 
-/// The one header of this name. `None`: there is none.
+/// The header of this name. `None`: there is none. Fails if there are several.
 pub(super) fn single<'h>(
     headers: &'h HeaderMap,
     name: &'static str,

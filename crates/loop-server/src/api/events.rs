@@ -1,7 +1,7 @@
-//! The events of a run as a stream (server-sent events): what is journaled, then what happens.
+//! The events of a run as server-sent events: first the journaled ones, then new ones as they happen.
 //!
-//! A reader pulls from the journal, so one that is slow, or never reads, costs no more than one page of entries here. The
-//! connection of one that takes nothing for some time is cut by the [server](crate::server).
+//! A reader pulls from the journal, so a slow reader costs at most one page of entries in memory. The
+//! [server](crate::server) closes connections that take nothing for some time.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -81,16 +81,16 @@ pub(super) async fn events(
     Ok((head, Body::from_stream(stream::unfold(reader, Reader::step))).into_response())
 }
 
-/// One who reads.
+/// One client that reads events.
 struct Reader {
     api: Api,
     run: RunId,
     /// The number of the next entry.
     next: u64,
     live: Option<LiveRun>,
-    /// What other processes commit. Absent: the journal tells of nothing.
+    /// Changes that other processes commit. `None`: the journal has no notifications.
     changes: Option<JournalChanges>,
-    /// Absent: no door is in front of the router.
+    /// `None`: no door is in front of the router.
     admission: Option<Admission>,
     frames: VecDeque<Bytes>,
     /// When the next heartbeat is due.
@@ -131,7 +131,7 @@ impl Reader {
         }
     }
 
-    /// Reads the next entries. Whether there are any.
+    /// Reads the next entries. Returns whether there are any.
     async fn read_page(&mut self) -> bool {
         let Ok(entries) = self.api.engine.journal().entries_from(&self.run, self.next, PAGE).await else {
             self.is_over = true;
@@ -207,7 +207,7 @@ impl Reader {
 
 /// Entries that are read at a time.
 const PAGE: usize = 32;
-/// How often something is sent in any case.
+/// How often a heartbeat is sent.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// How often the admission is checked, and the journal is read for a run that is not driven here.
 const POLL: Duration = Duration::from_secs(1);

@@ -1,4 +1,5 @@
-//! What a list of runs is asked for. A filter that can never fit is refused: an empty list would look like an answer.
+//! The filters of the list of runs. A filter that can never match is an error, since an empty list would look like a
+//! result.
 
 use loop_core::StopReason;
 use loop_core::types::{RunId, StopClass};
@@ -28,7 +29,7 @@ pub(super) struct ListQuery {
 }
 
 impl ListQuery {
-    /// The runs that it asks for, of the domains that the caller sees.
+    /// The filter for the journal, limited to the domains that the caller may see.
     pub(super) async fn filter(self, api: &Api, known: &Known) -> Result<RunFilter, HttpProblem> {
         let ListQuery { domain, state, reason, since, until, tag, text, words, cursor, limit: _ } = self;
         let domains = match domain {
@@ -62,14 +63,14 @@ impl ListQuery {
     }
 }
 
-/// The class of this name, where no run has that name as its reason.
+/// The class of this name, unless a run has the name as its stop reason.
 fn class_of(name: &str) -> Option<StopClass> {
     let is_reason = StopReason::all().iter().any(|it| it.name() == name && *it != StopReason::InDoubt);
     StopClass::ALL.iter().copied().find(|class| class.name() == name && !is_reason)
 }
 
-/// Fails for a domain that is neither served nor one of a run in the journal. One that the caller does not see does not exist
-/// for them.
+/// Fails for a domain that is not served and of which the journal has no run. One that the caller may not see is
+/// reported as unknown.
 pub(super) async fn expect_domain(api: &Api, known: &Known, domain: &str) -> Result<(), HttpProblem> {
     let of_domain = RunQuery { domains: Some(vec![domain.into()]), ..RunQuery::default() };
     if known.0.sees(domain) && (api.engine.domain(domain).is_some() || has_runs(api, &of_domain).await?) {
@@ -81,7 +82,7 @@ pub(super) async fn expect_domain(api: &Api, known: &Known, domain: &str) -> Res
     )))
 }
 
-/// Fails for a reason that no run can stop for.
+/// Fails for a stop reason that no run can have.
 async fn expect_reason(api: &Api, known: &Known, reason: &str) -> Result<(), HttpProblem> {
     let is_own = |domain: &crate::engine::ServedDomain| {
         let own = &domain.domain.spec.stop_reasons;
@@ -102,7 +103,7 @@ async fn expect_reason(api: &Api, known: &Known, reason: &str) -> Result<(), Htt
     Err(body::nothing_there(detail))
 }
 
-/// Fails for a cursor that is not the id of a run. The run itself may be gone meanwhile.
+/// Fails for a cursor that is not the id of a run. The run may have been deleted.
 async fn expect_cursor(api: &Api, known: &Known, cursor: &str) -> Result<(), HttpProblem> {
     let is_digit = |(at, byte): (usize, u8)| match at {
         8 | 13 | 18 | 23 => byte == b'-',
@@ -130,7 +131,7 @@ fn searched(words: &str) -> Result<SearchTerms, HttpProblem> {
     SearchTerms::parse(words).map_err(|wrong| body::query_problem(format!("words: {wrong}")))
 }
 
-/// A time of the query.
+/// Parses a time of the query.
 fn time(name: &str, given: &str) -> Result<u64, HttpProblem> {
     given.parse().map_err(|_| {
         body::query_problem(format!(

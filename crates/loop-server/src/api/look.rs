@@ -1,4 +1,4 @@
-//! What a run came to: its document, and its outcome.
+//! The document and the outcome of a run.
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -17,7 +17,7 @@ use super::types::DocumentView;
 use crate::engine::Engine;
 use crate::problem::HttpProblem;
 
-/// `GET /v1/runs/{run}/document`: Markdown, or JSON where that is accepted rather.
+/// `GET /v1/runs/{run}/document`: Markdown, or JSON if the client prefers it.
 pub(super) async fn document(
     State(api): State<Api>,
     known: Known,
@@ -55,7 +55,7 @@ pub(super) async fn outcome(
     api.engine.aside(making).await.map_err(problem)?
 }
 
-/// The document of a run as far as it has come; of a conversation the answer.
+/// The document of a run so far, or the answer of a conversation.
 pub(crate) fn markdown(state: &Run) -> String {
     match state.outcome().and_then(|outcome| outcome.answer.as_ref()) {
         Some(answer) => answer.to_string(),
@@ -63,7 +63,7 @@ pub(crate) fn markdown(state: &Run) -> String {
     }
 }
 
-/// What a run came to that has ended.
+/// The outcome of a run that has ended.
 pub(crate) fn outcome_of(recorded: &Recorded, state: &Run) -> Result<Report, HttpProblem> {
     let outcome = state.outcome().ok_or_else(|| {
         let detail = "the run has not ended; GET it with `Prefer: wait=30` to wait for its end";
@@ -91,7 +91,7 @@ fn json(engine: &Engine, domain: &str, value: &impl Serialize) -> Result<Respons
     Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
 }
 
-/// Whether JSON is named and Markdown is not named before it.
+/// Whether the client accepts JSON, and does not name Markdown before it.
 fn accepts_json(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut kinds = values

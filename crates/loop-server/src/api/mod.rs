@@ -1,7 +1,7 @@
-//! The HTTP API under `/v1`.
+//! The HTTP API below `/v1`, as an axum router.
 //!
-//! One table, [`routes`](table::routes), makes both the router and the OpenAPI document. What a caller may do is decided by
-//! [`access`] alone. The door puts the [`Caller`](crate::caller::Caller) into the extensions of each request; a request
+//! One table, `table::routes`, makes both the router and the OpenAPI document. Only `access` decides what a
+//! caller may do. The door adds the [`Caller`](crate::caller::Caller) to the extensions of each request. A request
 //! without one is refused.
 
 pub(crate) mod access;
@@ -36,13 +36,13 @@ pub use openapi::document;
 pub(crate) use refuse::problem;
 pub use types::*;
 
-/// What the handlers share.
+/// The state that the handlers share.
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
     engine: Engine,
     metrics: Arc<Metrics>,
     audit: Audit,
-    /// The bytes of the longest body.
+    /// The most bytes of a body.
     max_body: usize,
     /// Requests that wait for a run.
     waiting: Arc<Semaphore>,
@@ -51,8 +51,8 @@ pub(crate) struct Api {
     document: Arc<str>,
 }
 
-/// The routes of the API over an engine, which record in this log. The door has to be in front of it: see
-/// [`Caller`](crate::caller::Caller).
+/// The routes of the API for this engine. Changes are recorded in `audit`. A door must be in front of the router: see
+/// [`Doors::guard`](crate::doors::Doors::guard).
 pub fn router(engine: Engine, audit: Audit) -> Router {
     let max_body = max_body(&engine);
     let metrics = Arc::new(Metrics::new());
@@ -79,7 +79,7 @@ pub fn router(engine: Engine, audit: Audit) -> Router {
         .with_state(api)
 }
 
-/// The bytes of the longest body that a request can have.
+/// The most bytes of a request body.
 pub fn max_body(engine: &Engine) -> usize {
     let largest = engine.domains().map(|domain| domain.domain.item_bytes_max()).max().unwrap_or_default();
     // In JSON a byte may take six.

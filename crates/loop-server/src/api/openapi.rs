@@ -1,4 +1,4 @@
-//! The OpenAPI document, made of the table of routes.
+//! The OpenAPI document, generated from the table of routes.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -80,8 +80,8 @@ pub fn document() -> Value {
     document
 }
 
-/// Makes one list of names of those that are alternatives with a description each: generators make an enum of a list, and
-/// some take only the first alternative.
+/// Replaces alternatives that are single names by an `enum`, since code generators do not turn such alternatives into
+/// an enumeration.
 fn list_names(value: &mut Value) {
     if let Value::Object(members) = value
         && let Some((names, described)) = members.get("oneOf").and_then(names_of)
@@ -106,7 +106,7 @@ fn list_names(value: &mut Value) {
     }
 }
 
-/// The names in these alternatives, and what they mean. `None`: one of them is not a name alone.
+/// The names in these alternatives, and their descriptions. `None`: one of them is not a single name.
 fn names_of(alternatives: &Value) -> Option<(Vec<String>, String)> {
     let mut names = Vec::new();
     let mut described = Vec::new();
@@ -127,7 +127,7 @@ fn names_of(alternatives: &Value) -> Option<(Vec<String>, String)> {
     Some((names, described.join(" ")))
 }
 
-/// The statuses of the problems that a route may come to, in order.
+/// The statuses of the problems that a route can return, in order.
 fn problems(route: &Route) -> Vec<u16> {
     let of_callers = OF_CALLERS.into_iter().filter(|_| route.has_caller());
     let of_roles = [403].into_iter().filter(|_| route.has_role());

@@ -1,4 +1,4 @@
-//! What people say to runs, and what waits for them.
+//! Routes by which people stop, instruct, approve, deny, answer and label runs, and the list of pending actions.
 
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
@@ -22,11 +22,11 @@ use crate::caller::Role;
 use crate::engine::{EngineError, PersonDecision};
 use crate::problem::HttpProblem;
 
-/// A request by which a caller says something to a run.
+/// The parts of a request that acts on a run.
 type Said = (State<Api>, Known, Checked, Path<String>, Body);
 
-/// Finds a run, checks what the caller may do with it, does it and records it, and shows the run as it is then. All of it but
-/// the answer is done also where the client goes away meanwhile.
+/// Finds a run, checks the caller's right, acts on the run, records that, and returns the run's new state. Everything
+/// but the response is finished even if the client disconnects.
 async fn done<D>(
     api: Api,
     (known, checked): (Known, Checked),
@@ -84,7 +84,7 @@ pub(super) async fn instruct(
     done(api, (known, checked), of, id, action).await
 }
 
-/// Decides an action of a run, as it was shown.
+/// Decides an action of a run. The request has the binding of what was shown.
 async fn decide(
     api: Api,
     callers: (Known, Checked),

@@ -1,19 +1,19 @@
-//! How many requests read events: of one caller, and in all.
+//! Limits on requests that stream events: for one caller, and in total.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Requests of one caller that read events at a time.
+/// The most event streams of one caller at a time.
 pub(super) const MAX_READERS_OF_ONE: usize = 64;
-/// Requests that read events at a time: half of the connections of one address, so that the others are left for short
-/// requests also where all callers have one address.
+/// The most event streams at a time. It is half of the connections of one address, so that short requests get through
+/// even if all callers have one address.
 pub(super) const MAX_READERS: usize = 256;
 
-/// The requests that read events now, by caller.
+/// The number of open event streams of each caller.
 #[derive(Debug, Default)]
 pub(super) struct Readers(Mutex<HashMap<Arc<str>, usize>>);
 
-/// The place of one request that reads.
+/// The permit of one event stream.
 #[derive(Debug)]
 pub(super) struct ReaderPlace {
     readers: Arc<Readers>,
@@ -21,7 +21,7 @@ pub(super) struct ReaderPlace {
 }
 
 impl Readers {
-    /// A place for a further request of this caller. `None`: there are too many.
+    /// A permit for another stream of this caller. `None`: there are too many.
     pub(super) fn take(readers: &Arc<Self>, of: &Arc<str>) -> Option<ReaderPlace> {
         let mut taken = readers.0.lock().unwrap_or_else(PoisonError::into_inner);
         let own = taken.get(of).copied().unwrap_or_default();

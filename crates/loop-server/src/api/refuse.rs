@@ -1,4 +1,4 @@
-//! From an error of the engine to a problem document. The caller learns no path of this machine.
+//! Converts engine errors to problem documents. They never contain a path of this machine.
 
 use axum::http::StatusCode;
 use loop_core::run::AnswerFault;
@@ -50,12 +50,12 @@ pub(crate) fn problem(error: EngineError) -> HttpProblem {
     HttpProblem { retry_after: retry, ..HttpProblem::new(status, name, title, error.to_string()) }
 }
 
-/// The answer for a run that is not there, and for one that the caller does not see.
+/// The response for a run that does not exist or that the caller may not see.
 pub(super) fn unknown_run() -> HttpProblem {
     HttpProblem::new(StatusCode::NOT_FOUND, "unknown-run", "Unknown run", EngineError::UnknownRun.to_string())
 }
 
-/// Seconds after which a request to a full queue may be sent again.
+/// The `Retry-After` of a full queue, in seconds.
 const RETRY_FULL_S: u64 = 5;
-/// The same for what passes by itself.
+/// The `Retry-After` of other temporary failures, in seconds.
 const RETRY_S: u64 = 1;

@@ -1,4 +1,4 @@
-//! Runs: submitted, listed, looked at.
+//! Routes for runs: submit, fork, retry, list and read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(super) async fn submit(
     shown(&api, submitted, &headers, admission).await
 }
 
-/// The run that a request submitted, once the caller has waited as they prefer.
+/// The submitted run, after the caller has waited for it as long as they prefer.
 async fn shown(
     api: &Api,
     Submitted { run, is_new }: Submitted,
@@ -94,7 +94,7 @@ pub(super) async fn retry(
     shown(&api, submitted, &headers, admission).await
 }
 
-/// Begins a run from another one, for a caller who may steer that one, and records it.
+/// Begins a run from another run. The caller needs the right to steer that one. The start is recorded.
 pub(crate) async fn begin_from(
     (engine, audit): (&Engine, &Audit),
     (caller, checked): (&Caller, Checked),
@@ -134,13 +134,13 @@ fn key_of(headers: &HeaderMap) -> Result<Option<String>, HttpProblem> {
     text.transpose()
 }
 
-/// Settings as they are on a command line: a text is not quoted.
+/// Settings in the form of a command line, in which texts have no quotes.
 fn texts(settings: BTreeMap<String, Value>) -> Vec<(String, String)> {
     let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     settings.into_iter().map(|(key, value)| (key, text(value))).collect()
 }
 
-/// Reads a submission, checks what the caller may, and accepts it.
+/// Parses a submission, checks the caller's rights, and accepts it.
 async fn accept(
     api: &Api,
     known: &Known,
@@ -184,10 +184,10 @@ async fn accept(
     api.engine.submit(new).await.map_err(problem)
 }
 
-/// Waits for a run as the caller prefers. Whether it did.
+/// Waits for a run as the caller prefers. Returns whether it waited.
 ///
 /// # Errors
-/// The caller lost what admits them meanwhile.
+/// The caller's token or session became invalid meanwhile.
 async fn waited(
     api: &Api,
     run: &RunId,
@@ -223,7 +223,7 @@ pub(super) async fn one(
     Ok(tagged(&headers, &view))
 }
 
-/// A run with its ETag; 304 where the caller has it.
+/// A run with its ETag, or 304 if the caller has this version.
 fn tagged(headers: &HeaderMap, view: &RunView) -> Response {
     let text = serde_json::to_vec(view).unwrap_or_default();
     let tag = format!("\"{}\"", Digest::of("view", &text).short());

@@ -1,4 +1,4 @@
-//! Domains, the outbox, health, and figures.
+//! Routes for domains, the outbox, the audit log, health checks and metrics.
 
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{StatusCode, header};
@@ -100,18 +100,18 @@ pub(super) async fn audit(
     Ok(axum::Json(api.audit.page(&known.0, query).await?).into_response())
 }
 
-/// Whether the caller sees the domain of a run.
+/// Whether the caller may see the domain of a run.
 async fn sees(api: &Api, known: &Known, run: &loop_core::types::RunId) -> Result<bool, HttpProblem> {
     let owner = api.engine.owner(run).await.map_err(problem)?;
     Ok(owner.is_some_and(|(domain, _)| known.0.sees(&domain)))
 }
 
-/// `GET /healthz`: the process is there.
+/// `GET /healthz`: liveness.
 pub(super) async fn health() -> Response {
     axum::Json(HealthView { status: "ok".to_owned() }).into_response()
 }
 
-/// `GET /readyz`: it accepts work.
+/// `GET /readyz`: whether the server accepts work.
 pub(super) async fn ready(State(api): State<Api>) -> Response {
     if api.engine.is_draining() {
         let view = HealthView { status: "ending".to_owned() };

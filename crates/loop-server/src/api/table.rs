@@ -1,4 +1,4 @@
-//! The table of routes: what makes the router makes the OpenAPI document as well.
+//! The table of routes, from which both the router and the OpenAPI document are made.
 
 use axum::routing::{MethodRouter, delete, get, post, put};
 use loop_runtime::report::Report;
@@ -16,13 +16,13 @@ use crate::engine::{RunPage, RunState, RunView};
 pub(super) struct Route {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
-    /// Its name for generated clients.
+    /// Its operation id, for generated clients.
     pub(super) id: &'static str,
     pub(super) summary: &'static str,
     pub(super) parameters: Vec<Parameter>,
     pub(super) body: Option<SchemaOf>,
     pub(super) answers: Vec<Answer>,
-    /// The problems that it may come to, besides those of every route.
+    /// The problems that it can return, besides those of every route.
     pub(super) problems: &'static [u16],
     pub(super) handler: fn() -> MethodRouter<Api>,
 }
@@ -37,16 +37,16 @@ pub(super) struct Parameter {
     pub(super) schema: SchemaOf,
 }
 
-/// An answer that is not a problem.
+/// A successful response.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) describe: &'static str,
-    /// The media types of its content, with their schemas. Empty: it has none.
+    /// The media types of its content, with their schemas. Empty: no content.
     pub(super) content: Vec<(&'static str, SchemaOf)>,
 }
 
-/// Problems of every route that has a caller: a request that cannot be read, no caller, too many wrong tokens, a server that
-/// is ending or failing.
+/// Problems of every route with a caller: an invalid request, no caller, too many wrong tokens, and a server that is
+/// shutting down or failing.
 pub(super) const OF_CALLERS: [u16; 4] = [400, 401, 429, 503];
 
 fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
@@ -62,7 +62,7 @@ fn parameter(
     Parameter { name, within, describe, schema }
 }
 
-/// A segment of a path that every program reads as the same.
+/// The schema of a path segment that every HTTP program reads in the same way.
 fn segment(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({
         "type": "string",
@@ -76,12 +76,12 @@ fn key(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A number as the server counts: `format` alone rules nothing out.
+/// The schema of an unsigned number. `format` alone would allow negative ones.
 fn number(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({ "type": "integer", "format": "uint64", "minimum": 0, "maximum": u64::MAX })
 }
 
-/// An event of a stream, as a reader of server-sent events has it.
+/// The schema of a server-sent event.
 fn event(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({
         "type": "object",
@@ -123,13 +123,13 @@ fn empty(status: u16, describe: &'static str) -> Answer {
     Answer { status, describe, content: Vec::new() }
 }
 
-/// A route by which a caller says something to a run.
+/// A route that acts on a run.
 fn said(path: &'static str, id: &'static str, handler: fn() -> MethodRouter<Api>) -> Route {
     let now = "It is journaled, or the driver of the run has it. The run as it is now.";
     route("POST", path, id, handler).takes(vec![run_id()]).answers(vec![answer::<RunView>(202, now)])
 }
 
-/// A route by which a caller begins a run from another one.
+/// A route that begins a run from another one.
 fn begun(path: &'static str, id: &'static str, handler: fn() -> MethodRouter<Api>) -> Route {
     route("POST", path, id, handler)
         .takes(vec![run_id(), idempotency_key(), prefer()])
@@ -149,7 +149,7 @@ fn idempotency_key() -> Parameter {
     )
 }
 
-/// A route that takes nothing and returns nothing yet.
+/// A route without parameters and without a response, to be completed.
 fn route(
     method: &'static str,
     path: &'static str,
@@ -216,7 +216,7 @@ pub(super) fn routes() -> Vec<Route> {
                 query(
                     "reason",
                     schema::<String>,
-                    "Only runs with this stop reason, or with this class where it is no reason, such as `in_doubt`. One that there is not is refused.",
+                    "Only runs with this stop reason, or with this class where it is not a reason, such as `in_doubt`. An unknown name is refused.",
                 ),
                 query(
                     "since",
@@ -371,12 +371,12 @@ fn any_object(_: &mut SchemaGenerator) -> Schema {
 }
 
 impl Route {
-    /// Whether it asks for a role of the caller.
+    /// Whether it requires a role.
     pub(super) fn has_role(&self) -> bool {
         self.has_caller() && self.path != "/v1/domains"
     }
 
-    /// Whether it asks who the caller is.
+    /// Whether it requires a caller.
     pub(super) fn has_caller(&self) -> bool {
         !matches!(self.path, "/healthz" | "/readyz" | "/openapi.json")
     }

@@ -1,4 +1,4 @@
-//! What requests and answers look like.
+//! The request and response types of the API.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub struct RetryRequest {
     pub settings: BTreeMap<String, Value>,
 }
 
-/// A whole number, however it is written: JSON Schema counts `5.0` as one.
+/// An integer in any notation: JSON Schema counts `5.0` as one.
 fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
     let number = f64::deserialize(deserializer)?;
     let whole = number as i32;
@@ -68,7 +68,7 @@ fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
     }
 }
 
-/// The text of a work item, which the domain alone reads: an object as it was written.
+/// The text of a work item for the domain to parse. An object keeps its original text.
 fn item_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let item = Box::<RawValue>::deserialize(deserializer)?;
     match item.get().as_bytes().first() {

@@ -1,4 +1,4 @@
-//! Whether the caller of an answer that lasts is still admitted: a token can be removed or expire, and a session can end.
+//! Rechecks the caller of a long response: a token can be removed or expire, and a session can end.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,7 +11,7 @@ use super::watched::{AGAIN, Match};
 use super::who::of_token;
 use crate::caller::Caller;
 
-/// By what a request was admitted. It is in the extensions of each request that has a [`Caller`].
+/// The token or session by which a request was admitted. It is in the extensions of each request that has a [`Caller`].
 #[derive(Clone)]
 pub struct Admission {
     inside: Arc<Inside>,
@@ -19,7 +19,7 @@ pub struct Admission {
     by: By,
 }
 
-/// What the caller has given.
+/// The credential of the caller.
 #[derive(Clone)]
 pub(super) enum By {
     Token(SecretHash),
@@ -37,14 +37,15 @@ impl Admission {
         Self { inside: Arc::clone(inside), caller, by }
     }
 
-    /// Returns once it is not valid any more.
+    /// Returns once the token or session is no longer valid.
     pub(crate) async fn lost(&self) {
         while self.is_valid() {
             tokio::time::sleep(AGAIN).await;
         }
     }
 
-    /// Whether the same token or session gives the same rights now. A removed token is noticed within a second.
+    /// Whether the token or session is valid and has the same rights. The removal of a token takes effect within a
+    /// second.
     pub fn is_valid(&self) -> bool {
         let token = match &self.by {
             By::Token(hash) => *hash,

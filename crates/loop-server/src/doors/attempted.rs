@@ -1,4 +1,4 @@
-//! Changes that the door refuses because of the page that they come from: they are recorded like those that a route refuses.
+//! Records changes that the door refuses because of the origin of their page, as routes record their refusals.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::guard::Inside;
 use super::identity::unknown;
 use super::refusal::Refused;
 
-/// A change that was asked for.
+/// A change that a request asks for.
 pub(super) struct Attempted {
     action: AuditAction,
     run: Option<RunId>,
@@ -22,7 +22,7 @@ pub(super) struct Attempted {
 }
 
 impl Attempted {
-    /// What a request asks to be changed, by its method and path. `None`: nothing that is recorded.
+    /// The change that a request asks for, by its method and path. `None`: it is not recorded.
     pub(super) fn of(request: &Request) -> Option<Self> {
         let steps: Vec<&str> = request.uri().path().trim_matches('/').split('/').collect();
         let (action, run, key) = match (request.method(), steps.as_slice()) {
@@ -55,7 +55,7 @@ impl Attempted {
 }
 
 impl Inside {
-    /// Records a refused change. Nothing is opened by it, so it is refused also where it cannot be recorded.
+    /// Records a refused change. It is refused even if it cannot be recorded.
     pub(super) async fn record(&self, attempted: Attempted, refused: &Refused, from: IpAddr) {
         let Attempted { action, run, key, headers } = attempted;
         let who = self.recognised(&headers, from);

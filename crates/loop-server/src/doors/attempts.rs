@@ -1,5 +1,5 @@
-//! How many refused logins are answered and recorded. A valid token or code is never refused for the failures of others:
-//! secrets have 256 bits, so the limit protects the audit log and the processor and not the secrets.
+//! Limits how many failed logins are answered and recorded. Valid tokens and codes always work, whatever others try.
+//! Secrets have 256 bits, so the limit protects the audit log and the CPU, not the secrets.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Refused logins of one address within [`WINDOW`].
+/// The most failed logins of one address in a minute.
 pub const MAX_FAILURES: u32 = 10;
-/// Refused logins of all addresses within [`WINDOW`].
+/// The most failed logins of all addresses in a minute.
 pub const MAX_FAILURES_IN_ALL: u32 = 60;
-/// How long failures are counted together.
+/// The period for which failures are counted.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Addresses that are counted apart.
+/// The most addresses with a count of their own.
 const MAX_ADDRESSES: usize = 4_096;
 
-/// Refused logins of this minute.
+/// The failed logins of the current minute.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     state: Mutex<State>,
@@ -31,7 +31,7 @@ struct State {
 }
 
 impl Attempts {
-    /// Counts a refused login. `Err`: there were too many, and the seconds until the next may be tried.
+    /// Counts a failed login. `Err`: there were too many, with the seconds until the next attempt.
     pub(super) fn fail(&self, from: IpAddr) -> Result<(), u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -60,7 +60,7 @@ impl Attempts {
     }
 }
 
-/// The address, or the network of an IPv6 address: one client has all addresses of a /64.
+/// The address, or the /64 network of an IPv6 address, since one client has all of its addresses.
 fn network(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(v6) => {

@@ -1,4 +1,4 @@
-//! The audit log of the server, in the journal's file.
+//! The audit log of the server, stored in the journal's file.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::refusals::Refusals;
 use crate::caller::{Caller, Role};
 use crate::problem::HttpProblem;
 
-/// Where entries go. Clones write to the same log.
+/// A handle to the audit log. Clones write to the same log.
 #[derive(Clone)]
 pub struct Audit {
     journal: Option<Arc<StoredJournal>>,
@@ -33,18 +33,18 @@ impl Audit {
         Self { journal: Some(journal), refusals: Arc::default() }
     }
 
-    /// A log that keeps nothing, for tests and for pages that are only read.
+    /// A log that stores nothing, for tests and read-only pages.
     pub fn none() -> Self {
         Self { journal: None, refusals: Arc::default() }
     }
 
-    /// Appends an entry. It is on the disk when this returns. Beyond [`MAX_REFUSALS`] in a minute, what a known caller was
-    /// refused is counted and not recorded; the next entry of the caller has their number.
+    /// Appends an entry. It is on the disk when this returns. After [`MAX_REFUSALS`] refusals of a known caller in a
+    /// minute, further ones are only counted, and the caller's next entry has their number.
     ///
     /// [`MAX_REFUSALS`]: super::MAX_REFUSALS
     ///
     /// # Errors
-    /// If the journal cannot be written. The caller then must not do what the entry is about, or must report it as failed.
+    /// The journal cannot be written. The caller then must not do what the entry is about, or must report it as failed.
     pub async fn note(&self, entry: AuditEntry) -> Result<(), JournalError> {
         let Some(journal) = &self.journal else { return Ok(()) };
         // Unknown callers are limited by their address: see `Attempts`.
@@ -55,15 +55,15 @@ impl Audit {
         }
     }
 
-    /// How many entries were not recorded, because a caller had too many refused requests.
+    /// How many entries were not recorded, because a caller had too many refusals.
     pub fn left_out(&self) -> u64 {
         self.refusals.left_out()
     }
 
-    /// Entries, newest first, for an admin of all domains.
+    /// A page of entries, newest first. Only for an admin of all domains.
     ///
     /// # Errors
-    /// For another caller, for a limit that is out of bounds, and if the log cannot be read.
+    /// The caller is not such an admin, the limit is out of range, or the log cannot be read.
     pub async fn page(&self, caller: &Caller, query: AuditQuery) -> Result<AuditPage, HttpProblem> {
         if !caller.is(Role::Admin) || caller.domains.is_some() {
             let detail = "the audit log is for an admin of all domains; use a token with the role admin and no domains";
@@ -90,7 +90,7 @@ impl Audit {
     }
 }
 
-/// A text of the caller as an entry has it: cut.
+/// A text from the caller, cut to the length of an audit entry.
 pub(crate) fn short(text: &str) -> Arc<str> {
     text.chars().take(MAX_AUDITED).collect::<String>().into()
 }

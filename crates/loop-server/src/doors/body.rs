@@ -1,4 +1,4 @@
-//! A body that ends: after so many bytes, or after so long.
+//! Limits the size and the time of request bodies.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) enum Cut {
     TooSlow,
 }
 
-/// What happened to a body, for those who answer the request.
+/// Whether a body was cut, for the code that writes the response.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fate(Arc<AtomicU8>);
 
@@ -50,7 +50,7 @@ struct Limited {
     fate: Fate,
 }
 
-/// A body with these limits, and what will have happened to it.
+/// Limits a body, and returns a handle that tells later whether it was cut.
 pub(super) fn limited(inner: Body, bytes: u64, time: Duration) -> (Body, Fate) {
     let fate = Fate::default();
     let deadline = Box::pin(tokio::time::sleep(time));

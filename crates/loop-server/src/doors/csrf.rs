@@ -1,5 +1,5 @@
-//! Forged requests: a change with a cookie sends back what the page of its session was given, which no other site knows.
-//! It is in a header, in a form, or in the first part of a form with files.
+//! Protection against cross-site request forgery (CSRF). A change with a cookie must contain the token of its session's
+//! page, which no other site knows: in a header, in a form, or in the first part of a form with files.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::form;
 use super::refusal::{Refused, cut_body, forbidden, malformed};
 use super::sessions::is_csrf_of;
 
-/// A change with a cookie sends back what the page of the session was given.
+/// Checks that a change with a cookie contains the CSRF token of the session.
 pub(super) async fn check_csrf(request: Request, session: &str, time: Duration) -> Result<Request, Refused> {
     let missing = || forbidden("the form has expired or is not of this session; load its page again");
     let given: Vec<_> = request.headers().get_all("x-csrf-token").iter().collect();
@@ -44,8 +44,8 @@ pub(super) async fn check_csrf(request: Request, session: &str, time: Duration) 
     Ok(Request::from_parts(parts, Body::from(bytes)))
 }
 
-/// A form with files sends it in its first part, so no more of the form is read before its session is trusted. `None`: it
-/// does not.
+/// Checks the first part of a form with files, so that nothing more is read before the token is checked. `None`: the
+/// first part is not the token.
 async fn check_first_part(
     request: Request,
     session: &str,
@@ -82,9 +82,9 @@ fn not_whole() -> Refused {
     malformed(StatusCode::BAD_REQUEST, "the body is not whole; send it again")
 }
 
-/// Bytes of a form, which is read before its session is trusted.
+/// The most bytes of a form that is read before its token is checked.
 const MAX_FORM: u64 = 256 << 10;
-/// The same of a form with files, up to what arrives at a time.
+/// The most bytes of the first part of a form with files.
 const MAX_FIRST_PART: usize = 4 << 10;
-/// How long it may take.
+/// The time limit for reading it.
 pub(super) const FORM_TIME: Duration = Duration::from_secs(10);

@@ -1,11 +1,11 @@
-//! Refusals of the library and of a route's extractors, as problems.
+//! Converts errors of axum and of its extractors to problem documents.
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 
 use crate::problem::HttpProblem;
 
-/// What the library refuses by itself, such as an unknown path, as a problem: with a status and no text of its own.
+/// A response of the library with an error status and no content, such as for an unknown path, as a problem.
 pub(super) fn as_problem(response: Response) -> Response {
     let status = response.status();
     let is_ours = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| {

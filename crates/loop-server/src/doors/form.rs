@@ -1,9 +1,9 @@
-//! Fields of a form, with or without files, and cookies.
+//! Parses forms, with and without files, and cookies.
 
 use axum::http::{HeaderMap, header};
 
-/// The value of a field in a query or in a form of the type `application/x-www-form-urlencoded`. `None`: there is none, or
-/// more than one, or it is not UTF-8.
+/// The value of a field in a query or in a form of type `application/x-www-form-urlencoded`. `None`: there is not
+/// exactly one, or it is not UTF-8.
 pub(crate) fn field(form: &str, name: &str) -> Option<String> {
     let mut values = form.split('&').filter_map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -21,14 +21,14 @@ pub(crate) fn field(form: &str, name: &str) -> Option<String> {
 pub(crate) struct FormPart<'a> {
     /// The name of the field.
     pub(crate) name: String,
-    /// The name of the file, as the browser says it. `None`: it is not a file.
+    /// The name of the file, as the browser sends it. `None`: it is not a file.
     pub(crate) file: Option<String>,
     /// What it holds.
     pub(crate) bytes: &'a [u8],
 }
 
-/// The boundary of a form of the type `multipart/form-data`, as it is between its parts. `None`: the header says another
-/// type, or no boundary that a browser makes.
+/// The delimiter between the parts of a form of type `multipart/form-data`. `None`: the header has another type, or a
+/// boundary that no browser makes.
 pub(crate) fn boundary(headers: &HeaderMap) -> Option<String> {
     let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     let (kind, boundary) = kind.split_once(';')?;
@@ -38,8 +38,8 @@ pub(crate) fn boundary(headers: &HeaderMap) -> Option<String> {
     (kind.trim().eq_ignore_ascii_case("multipart/form-data") && is_one).then(|| format!("\r\n--{boundary}"))
 }
 
-/// The first part of a form from its beginning on, or from behind the boundary before it, and what is behind its own
-/// boundary. `None`: it is not whole, or not as browsers send it.
+/// Splits off the first part of a form, from its start or from after a delimiter. `None`: it is incomplete, or not in
+/// the form that browsers send.
 pub(crate) fn part<'a>(form: &'a [u8], boundary: &str) -> Option<(FormPart<'a>, &'a [u8])> {
     let opening = boundary.strip_prefix("\r\n")?.as_bytes();
     let form = form.strip_prefix(opening).unwrap_or(form).strip_prefix(b"\r\n")?;
@@ -61,7 +61,7 @@ pub(crate) fn part<'a>(form: &'a [u8], boundary: &str) -> Option<(FormPart<'a>, 
     Some((FormPart { name, file: given("filename"), bytes }, rest))
 }
 
-/// All parts of a form. `None`: it is not whole, not as browsers send it, or has more than [`MAX_PARTS`].
+/// All parts of a form. `None`: it is incomplete, not in the form that browsers send, or has more than [`MAX_PARTS`].
 pub(crate) fn parts<'a>(mut form: &'a [u8], boundary: &str) -> Option<Vec<FormPart<'a>>> {
     let mut parts = Vec::new();
     while parts.len() < MAX_PARTS {
@@ -80,11 +80,11 @@ fn split<'a>(bytes: &'a [u8], at: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     Some((bytes.get(..found)?, bytes.get(found + at.len()..)?))
 }
 
-/// Bytes of the headers of a part, and parts of a form.
+/// The most bytes of a part's headers, and the most parts of a form.
 const MAX_PART_HEAD: usize = 2 << 10;
 const MAX_PARTS: usize = 500;
 
-/// A text of which `%41` is `A` and `+` is a space.
+/// Decodes a text in which `%41` is `A` and `+` is a space.
 pub(super) fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -105,7 +105,7 @@ fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// The value of a cookie. `None`: there is none, or more than one: another site of this machine can have set the other.
+/// The value of a cookie. `None`: there is not exactly one. A second one may be from another site on this host.
 pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let texts = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut values = texts.flat_map(|text| text.split(';')).filter_map(|pair| {

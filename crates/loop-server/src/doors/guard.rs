@@ -1,4 +1,4 @@
-//! The checks of every request, in their order. What a check refuses reaches no route, and no later check.
+//! The checks of every request, in order. A request that fails a check reaches no later check and no route.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -33,24 +33,24 @@ use super::watched::WatchedTokens;
 use super::who::Known;
 use crate::problem::HttpProblem;
 
-/// What a door is made of.
+/// The configuration of a door.
 #[derive(Debug)]
 pub struct DoorsConfig {
     /// The address at which the server listens.
     pub listen: SocketAddr,
     /// The names of the server.
     pub hosts: Hosts,
-    /// The tokens. `None`: only the person at this machine gets in, who may do everything.
+    /// The tokens. `None`: only the person at this machine gets in, with all rights.
     pub tokens: Option<WatchedTokens>,
-    /// Proxies whose `X-Forwarded-For` is believed.
+    /// Proxies whose `X-Forwarded-For` is trusted.
     pub proxies: Vec<IpAddr>,
     /// The limits of requests.
     pub limits: DoorLimits,
-    /// Where logins, and what callers do, are recorded.
+    /// The audit log for logins and for what callers do.
     pub audit: Audit,
 }
 
-/// Why a server cannot be reached in this way.
+/// Why a server cannot listen in this way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotADoor {
@@ -62,7 +62,7 @@ pub enum NotADoor {
     WithoutTokens(SocketAddr),
 }
 
-/// The door of a server. Clones are the same door.
+/// The door of a server: it authenticates and checks every request. Clones are the same door.
 #[derive(Clone, Debug)]
 pub struct Doors {
     pub(super) inside: Arc<Inside>,
@@ -74,7 +74,7 @@ pub(super) struct Inside {
     pub(super) attempts: Attempts,
     /// Refused changes of unknown callers.
     pub(super) changes: Attempts,
-    /// With the port: browsers send cookies of one host to all its ports.
+    /// The names of the cookies. They contain the port, since browsers send the cookies of a host to all its ports.
     pub(super) cookie: [String; 2],
 }
 
@@ -85,7 +85,7 @@ impl fmt::Debug for Inside {
 }
 
 impl Doors {
-    /// A door.
+    /// Makes a door.
     ///
     /// # Errors
     /// If other machines reach the address and there are no tokens.
@@ -99,8 +99,8 @@ impl Doors {
         Ok(Self { inside: Arc::new(Inside { config, sessions, attempts, changes, cookie }) })
     }
 
-    /// A code for the person at this machine, for `/login?code=…`. `None`: other machines reach the server, so that a
-    /// token is needed.
+    /// A one-time code for the person at this machine, for `/login?code=…`. `None`: other machines can reach the
+    /// server, so a token is needed.
     ///
     /// # Errors
     /// If the system gives no random bytes.
@@ -111,9 +111,9 @@ impl Doors {
         self.inside.sessions.invite().map(Some)
     }
 
-    /// The routes behind this door, which also has `/login` and `/logout`. Each route then has a `Caller` and an
-    /// [`Identity`] in its request's extensions, except for those that are open to all: `/healthz`, `/readyz`,
-    /// `/openapi.json`, `/favicon.ico` and `/assets/…`.
+    /// Puts the door in front of a router, and adds `/login` and `/logout`. Each request that reaches a route has a
+    /// [`Caller`](crate::caller::Caller) and an [`Identity`] in its extensions. These paths are open to all and have neither: `/healthz`,
+    /// `/readyz`, `/openapi.json`, `/favicon.ico` and `/assets/…`.
     pub fn guard(&self, router: Router) -> Router {
         // Around the routes as a whole: a layer of theirs would be around each alone, where it is known already which it is.
         Router::new()
@@ -173,7 +173,7 @@ struct Admitted {
 }
 
 impl Inside {
-    /// Checks a request. A change that comes from a page of another site, or that is forged, is recorded.
+    /// Checks a request. A change from a page of another site, or with a forged token, is recorded.
     async fn admit(self: &Arc<Self>, request: Request) -> Result<Admitted, Refused> {
         check_form(&request, &self.config.limits)?;
         let name = self.host(request.headers())?;
@@ -191,7 +191,7 @@ impl Inside {
         Err(refused)
     }
 
-    /// The checks of where a request comes from, and of who sends it.
+    /// Checks the origin of a request, and authenticates its sender.
     async fn identified(
         self: &Arc<Self>,
         mut request: Request,
@@ -228,7 +228,7 @@ impl Inside {
         Ok(Admitted { request: Request::from_parts(parts, body), fate })
     }
 
-    /// The name of the server that a request is for.
+    /// The name of the server in the request.
     fn host(&self, headers: &HeaderMap) -> Result<&Name, Refused> {
         let mut given = headers.get_all(header::HOST).iter();
         let (Some(host), None) = (given.next(), given.next()) else {
@@ -254,11 +254,11 @@ pub(super) struct Session(pub(super) Arc<str>);
 #[derive(Clone, Copy)]
 pub(super) struct Client(pub(super) IpAddr);
 
-/// Whether the server has a name with TLS for this request.
+/// Whether browsers reach the server by TLS under the name in this request.
 #[derive(Clone, Copy)]
 pub(super) struct IsHttps(pub(super) bool);
 
-/// Whether the path of an answer takes this method.
+/// Whether the path of a 405 response accepts this method.
 fn takes(answer: &Response, method: &Method) -> bool {
     let allowed = answer.headers().get(header::ALLOW).and_then(|allowed| allowed.to_str().ok());
     allowed.is_some_and(|allowed| allowed.split(',').any(|allowed| allowed == method.as_str()))

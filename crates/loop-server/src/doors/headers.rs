@@ -1,8 +1,9 @@
-//! The headers of every response.
+//! Security headers of every response.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// A page loads its own script, style and pictures, sends forms and requests to its own server, and nothing else.
+/// The content security policy: a page loads its own script, style and pictures, and sends forms and requests only to
+/// its own server.
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                    form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -16,7 +17,7 @@ const FIXED: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=(), payment=()"),
 ];
 
-/// Sets them. A route can say how long its response may be stored; without that it may not be stored at all.
+/// Sets them. A route can say how long its response may be cached. Otherwise it must not be stored.
 pub(super) fn set(headers: &mut HeaderMap) {
     for (name, value) in FIXED {
         headers.insert(name, HeaderValue::from_static(value));

@@ -1,35 +1,35 @@
-//! Which names the server has, and which pages may send it requests. A name that is not its own is refused, so a foreign
-//! name that is made to point at this machine (DNS rebinding) reaches nothing.
+//! The names of the server, and the origins of its pages. A request for another name is refused, so that a foreign name
+//! that resolves to this machine (DNS rebinding) reaches nothing.
 
 use std::net::SocketAddr;
 
-/// The names of a server, each with the origin of the pages that it serves by it.
+/// The names of a server, each with the origin of its pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hosts {
     names: Vec<Name>,
-    /// Which of them browsers are sent to.
+    /// The name to which browsers are sent.
     first: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
-    /// As the header `Host` has it.
+    /// The name as in the header `Host`.
     host: String,
-    /// As the header `Origin` has it.
+    /// The origin as in the header `Origin`.
     origin: String,
 }
 
-/// A name is not one that a server can have.
+/// A text that is not a valid name of a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("--public-host {0}: expected NAME or NAME:PORT as browsers show it, for example loops.example.org")]
 pub struct NotAHost(String);
 
 impl Hosts {
-    /// The names of a server that listens at this address, and those by which a proxy forwards to it. A public name has
-    /// `https` pages unless it begins with `http://`.
+    /// The names of a server that listens at this address, and the names by which proxies forward to it. Pages of a
+    /// public name are `https`, unless the name begins with `http://`.
     ///
     /// # Errors
-    /// If a public name is not a name.
+    /// A public name is not valid.
     pub fn new(listen: SocketAddr, public: &[String]) -> Result<Self, NotAHost> {
         let (ip, port) = (listen.ip(), listen.port());
         let mut own: Vec<String> = Vec::new();
@@ -61,24 +61,25 @@ impl Hosts {
         Ok(Self { names, first })
     }
 
-    /// The origin of the pages for browsers elsewhere: of the first public name, or of the address at which the server listens.
+    /// The origin of the pages for other machines: of the first public name, or of the address at which the server
+    /// listens.
     pub fn origin(&self) -> &str {
         self.names.get(self.first).map_or("", |name| &name.origin)
     }
 
-    /// The name that a request is for.
+    /// The server's name for this `Host`. `None`: it is not one of its names.
     pub(super) fn find(&self, host: &str) -> Option<&Name> {
         self.names.iter().find(|name| name.host.eq_ignore_ascii_case(host))
     }
 }
 
 impl Name {
-    /// Whether a page of this origin is one of the server under this name.
+    /// Whether an origin belongs to the server's pages under this name.
     pub(super) fn is_origin(&self, origin: &str) -> bool {
         self.origin == origin
     }
 
-    /// Whether browsers reach it by TLS.
+    /// Whether browsers reach this name by TLS.
     pub(super) fn is_https(&self) -> bool {
         self.origin.starts_with("https://")
     }

@@ -1,4 +1,4 @@
-//! Who sends a request, as far as approvals, budgets and the audit log need it.
+//! The identity of a caller for approvals, budgets and the audit log.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,29 +10,29 @@ use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
 use crate::caller::Caller;
 use crate::clock::unix_ms;
 
-/// What the door knows of a caller. It is in the extensions of each request that a route gets with a [`Caller`].
+/// What the door knows of a caller. It is in the extensions of each request that has a [`Caller`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The caller.
     pub caller: Caller,
-    /// Whether a token names the caller. Without one it is the person at this machine, of whom nothing else is known.
+    /// Whether the caller has a token. Otherwise it is the person at this machine, without an account.
     pub has_token: bool,
-    /// The address of the client; behind a proxy of the configuration, the one that the proxy names.
+    /// The address of the client. Behind a trusted proxy, the one that the proxy reports.
     pub from: IpAddr,
-    /// What the runs that they submit may cost together. `None`: the token has no limit of its own.
+    /// The budget of the token: what the runs that it submits may cost together. `None`: the token has none.
     pub budget: Option<SharedBudget>,
-    /// What a form of a page has to send back in the field `csrf`. `None`: the caller has a token and no session.
+    /// The CSRF token that a form must send in the field `csrf`. `None`: the caller has a token and no session.
     pub csrf: Option<Arc<str>>,
 }
 
 impl Identity {
-    /// Who approves, when this caller does. Only a token is an account that counts where two people have to approve.
+    /// The caller as an approver. Only a token counts as an account where two people must approve.
     pub fn approver(&self) -> Approver {
         let account = if self.has_token { self.account() } else { "".into() };
         Approver { account, user: Arc::clone(&self.caller.name), claim: None }
     }
 
-    /// What the door has checked: for example `token ci`, or `this machine`.
+    /// The account as the door checked it, for example `token ci` or `this machine`.
     pub fn account(&self) -> Arc<str> {
         match self.has_token {
             true => format!("token {}", self.caller.name).into(),
@@ -40,7 +40,7 @@ impl Identity {
         }
     }
 
-    /// An entry of the audit log about this caller, as of now, without a run.
+    /// A new audit entry about this caller, without a run.
     pub fn entry(&self, action: AuditAction, result: AuditResult) -> AuditEntry {
         AuditEntry {
             who: Arc::clone(&self.caller.name),
@@ -50,7 +50,7 @@ impl Identity {
     }
 }
 
-/// An entry about a caller who is not known.
+/// A new audit entry about an unknown caller.
 pub(super) fn unknown(from: IpAddr, action: AuditAction, result: AuditResult) -> AuditEntry {
     AuditEntry {
         unix_ms: unix_ms(),

@@ -1,4 +1,4 @@
-//! The socket side: so many connections, headers in time, writes that make progress, and a graceful end.
+//! The TCP side of the server: limits on connections, headers, stalled writes, and a graceful shutdown.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -24,30 +24,31 @@ use tower::ServiceExt as _;
 use super::stall::Stalling;
 use crate::problem::HttpProblem;
 
-/// How much, how many and how long. Every buffer of a connection is bounded by them.
+/// Limits on connections and requests. They bound every buffer of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoorLimits {
-    /// Connections at a time. A further one is refused at once.
+    /// The most connections at a time. A further one is refused at once.
     pub connections: usize,
-    /// Connections of one address at a time. It does not apply to proxies of the configuration.
+    /// The most connections of one address. It does not apply to trusted proxies.
     pub connections_of_one: usize,
-    /// Bytes of a request's line and headers, at least 8,192: also the size of a connection's read buffer.
+    /// The most bytes of a request's line and headers, at least 8,192. It is also the size of a connection's read
+    /// buffer.
     pub header_bytes: usize,
-    /// Headers of a request.
+    /// The most headers of a request.
     pub headers: usize,
-    /// Bytes of a request's path and query.
+    /// The most bytes of a request's path and query.
     pub target_bytes: usize,
     /// How long a client may take for a request's headers, and how long a connection may be idle.
     pub header_time: Duration,
-    /// Bytes of a request's body.
+    /// The most bytes of a request's body.
     pub body_bytes: u64,
     /// How long a client may take for a request's body.
     pub body_time: Duration,
-    /// How long a route may take until it begins to answer.
+    /// How long a route may take until it begins to respond.
     pub answer_time: Duration,
-    /// How long a client may read nothing while there is something to read.
+    /// How long a client may read nothing while data is waiting for it.
     pub stall_time: Duration,
-    /// How long requests under way get when the server ends.
+    /// How long requests in progress may take after the shutdown begins.
     pub drain_time: Duration,
 }
 
@@ -69,11 +70,11 @@ impl Default for DoorLimits {
     }
 }
 
-/// The address of the other end of the connection, in the extensions of each request.
+/// The address of the peer, in the extensions of each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 
-/// Serves until `shutdown` is done and requests under way are answered or have had their time.
+/// Serves until `shutdown` completes and requests in progress are answered or have timed out.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -167,7 +168,7 @@ async fn connection(
     let _ = connection.await;
 }
 
-/// In the reserve only the probes of an operator are answered: `/healthz` and `/readyz`.
+/// In the reserve, only the probes `/healthz` and `/readyz` are answered.
 async fn only_probes(request: Request<Body>, next: Next) -> Response {
     if matches!(request.uri().path(), "/healthz" | "/readyz") {
         return next.run(request).await;
@@ -177,7 +178,7 @@ async fn only_probes(request: Request<Body>, next: Next) -> Response {
     response
 }
 
-/// Says that there are too many connections, if the socket takes it at once.
+/// Responds that there are too many connections, if the socket takes it at once.
 fn refuse(stream: &TcpStream) {
     let body = serde_json::to_string(&too_many()).unwrap_or_default();
     let head = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json";
@@ -194,11 +195,11 @@ fn too_many() -> HttpProblem {
         .retry_after(RETRY)
 }
 
-/// Seconds after which a refused client may come again.
+/// The `Retry-After` of a refused connection, in seconds.
 const RETRY: u64 = 5;
-/// Connections in the reserve at a time.
+/// The most connections in the reserve, which is for health checks while the server is full.
 const RESERVE: usize = 32;
-/// Connections of one address in the reserve. It does not apply to proxies of the configuration.
+/// The most connections of one address in the reserve. It does not apply to trusted proxies.
 const RESERVE_OF_ONE: usize = 8;
 /// How long a connection in the reserve lasts at most.
 const RESERVE_TIME: Duration = Duration::from_secs(2);
@@ -210,7 +211,7 @@ struct Places {
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// The place of one connection.
+/// The permit of one connection.
 struct Place {
     places: Arc<Places>,
     of: IpAddr,

@@ -1,4 +1,4 @@
-//! A code or a token for a session, and the end of a session.
+//! Login with a one-time code or a token, sessions, and logout.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) fn routes(doors: &Doors) -> Router {
         .with_state(doors.clone())
 }
 
-/// `GET /login?code=…`: a session for the person at this machine. Without a code it is the page with the form.
+/// `GET /login?code=…`: begins a session for the person at this machine. Without a code it shows the login form.
 async fn by_code(
     State(doors): State<Doors>,
     Extension(Client(from)): Extension<Client>,
@@ -67,7 +67,7 @@ async fn by_code(
     begin(&doors, Holder::Local, &identity, (is_https, "/")).await
 }
 
-/// `POST /login` with the field `token`: a session for its holder.
+/// `POST /login` with the field `token`: begins a session for its holder.
 async fn by_token(
     State(doors): State<Doors>,
     Extension(Client(from)): Extension<Client>,
@@ -108,8 +108,8 @@ async fn begin(doors: &Doors, holder: Holder, identity: &Identity, (is_https, to
     see_other(to, inside.set_cookie(session.reveal(), seconds, is_https))
 }
 
-/// `GET /logout`: the page with the button, to which the other pages link. The token of the form is of this page alone, so
-/// that a page of a run is the same for each caller.
+/// `GET /logout`: the page with the logout button, to which the other pages link. Only this page has a CSRF token for
+/// it, so that the other pages are the same for each caller.
 async fn ask(Extension(identity): Extension<Identity>) -> Response {
     let Some(csrf) = &identity.csrf else { return no_session().into_response() };
     let content = html! {
@@ -128,7 +128,7 @@ fn no_session() -> HttpProblem {
     HttpProblem::new(StatusCode::CONFLICT, "no-session", "No session", detail)
 }
 
-/// `POST /logout`: the session is not one any more.
+/// `POST /logout`: ends the session.
 async fn leave(
     State(doors): State<Doors>,
     Extension(identity): Extension<Identity>,
@@ -165,8 +165,8 @@ fn see_other(to: &str, cookie: String) -> Response {
     response
 }
 
-/// A refusal as a page. `to`: the page that was asked for, to which a login leads. `is_linked`: a link of another site leads
-/// to it.
+/// A refusal as a page. `to`: the requested page, to which a login leads. `is_linked`: a link on another site leads to
+/// it.
 pub(super) fn page_of(
     problem: &HttpProblem,
     has_tokens: bool,
@@ -208,7 +208,7 @@ fn page(status: StatusCode, title: &str, text: &str, has_form: bool) -> Response
     written(status, title, &html! { p { (text) } @if has_form { (form_to(None)) } })
 }
 
-/// The form that takes a token and leads `to` a page.
+/// The form for a token. After login the browser goes `to` a page.
 fn form_to(to: Option<&str>) -> Markup {
     html! {
         form method="post" action=(LOGIN) {
@@ -223,7 +223,7 @@ fn form_to(to: Option<&str>) -> Markup {
     }
 }
 
-/// A page of the door: what is in it comes under its title.
+/// A page of the door with this title and content.
 fn written(status: StatusCode, title: &str, content: &Markup) -> Response {
     let page = html! {
         (DOCTYPE)

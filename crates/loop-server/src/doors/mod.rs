@@ -1,4 +1,4 @@
-//! The doors of the server: who may send a request, from where, how large and how slow it may be.
+//! The door of the server: authentication, `Host` and `Origin` checks, CSRF, limits of requests, and the audit log.
 //!
 //! ```text
 //! socket ──► listen: connections, header time and size, stalled writes
@@ -6,23 +6,23 @@
 //!        ──► route, with a Caller and an Identity in the request's extensions
 //! ```
 //!
-//! | module | what is in it |
+//! | module | what you find there |
 //! |---|---|
 //! | [`tokens`] | the file of tokens |
-//! | `watched` | the tokens of a server that runs |
+//! | `watched` | the tokens of a running server, reloaded when the file changes |
 //! | `sessions` | one-time codes and sessions |
 //! | `hosts` | the names of the server and the origins of its pages |
 //! | `guard`, `shape`, `site`, `who`, `csrf` | the checks of every request, in their order |
-//! | `refusal` | why a request goes no further |
-//! | `page_request` | problems as pages, and who reads a page |
-//! | `foreign` | refusals of the library, as problems |
-//! | `login` | a code or a token for a session, and back |
-//! | `admission` | whether the caller of an answer that lasts is still admitted |
-//! | `attempts` | how many refused logins are answered and recorded |
-//! | `audit` | who did what, from where |
+//! | `refusal` | why a request is refused, and whether the connection is closed |
+//! | `page_request` | problems as pages for browsers, and the name of the reader in a page |
+//! | `foreign` | errors of axum as problems |
+//! | `login` | login with a code or a token, and logout |
+//! | `admission` | rechecks the caller of a long response |
+//! | `attempts` | limits on failed logins |
+//! | `audit`, `identity` | the audit log, and who its entries are about |
 //! | `attempted`, `refusals` | which refused requests are recorded, and how many |
 //! | `body`, `headers`, `form` | limits of bodies, headers of responses, fields of forms |
-//! | `listen`, `stall`, `strict` | the socket side |
+//! | `listen`, `stall`, `strict` | the socket: limits on connections, stalled writes, ambiguous HTTP |
 
 #[cfg(feature = "http")]
 mod admission;

@@ -1,4 +1,4 @@
-//! Where a browser asks: problems as pages with a way back, and each page with the name of its reader.
+//! Responses to browsers: problems as pages with a way back, and pages with the name of their reader.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use super::site::SITE;
 use crate::pages::shell::{READER, Waiting, reader, trouble};
 use crate::problem::HttpProblem;
 
-/// What an answer depends on besides the route.
+/// What a response depends on besides the route.
 pub(super) struct PageRequest {
-    /// Whether a browser asks for a page. The API answers a browser as it answers a program.
+    /// Whether a browser requests a page. The API responds to a browser as to a program.
     pub(super) wants_page: bool,
     path: Arc<str>,
-    /// Path and query of a page that can be asked for again. `None`: it is not one.
+    /// Path and query of a page that can be requested again. `None`: it cannot.
     pub(super) again: Option<Arc<str>>,
-    /// Whether a link of another site leads here.
+    /// Whether a link on another site leads here.
     pub(super) is_linked: bool,
 }
 
@@ -37,7 +37,7 @@ impl PageRequest {
         Self { wants_page, path: uri.path().into(), again: again.map(Arc::from), is_linked }
     }
 
-    /// A response as this request gets it.
+    /// The response in the form for this request.
     pub(super) fn shown(&self, mut response: Response, identity: Option<&Identity>) -> Response {
         if let Some(problem) = response.extensions_mut().remove::<HttpProblem>()
             && self.wants_page
@@ -58,7 +58,7 @@ impl PageRequest {
     }
 }
 
-/// A page with the name of its reader. The header is in what is sent first.
+/// Adds the name of the reader to a page. The header is in the first chunk.
 fn named(response: Response, identity: &Identity) -> Response {
     let waiting = response.extensions().get::<Waiting>().copied();
     let account: Arc<str> =
@@ -80,16 +80,16 @@ fn named(response: Response, identity: &Identity) -> Response {
     Response::from_parts(parts, Body::from_stream(body))
 }
 
-/// Where the place of the name is. What comes from outside has no markup, so the first one is that of the header.
+/// The position for the name. Untrusted text has no markup, so the first match is in the header.
 fn place_of(part: &[u8]) -> Option<usize> {
     let head = part.get(..part.len().min(MAX_HEAD))?;
     head.windows(READER.len()).position(|window| window == READER.as_bytes())
 }
 
-/// Bytes in which the header is.
+/// The most bytes before the end of the header.
 const MAX_HEAD: usize = 16 << 10;
 
-/// Whether this is the target of a page of this server, to which a login may lead back.
+/// Whether this is the path of a page of this server, to which a login may lead back.
 pub(super) fn is_page(target: &str) -> bool {
     let mut bytes = target.bytes();
     target.len() <= MAX_TARGET
@@ -99,5 +99,5 @@ pub(super) fn is_page(target: &str) -> bool {
         && !["/v1/", "/login", "/logout"].iter().any(|other| target.starts_with(other))
 }
 
-/// Bytes of a target to which a login leads back.
+/// The most bytes of a path to which a login leads back.
 const MAX_TARGET: usize = 2_048;

@@ -1,25 +1,25 @@
-//! Why a request goes no further: a problem, and whether the connection can be used again.
+//! The refusal of a request: its problem, and whether the connection is closed.
 
 use axum::http::StatusCode;
 
 use super::body::Cut;
 use crate::problem::HttpProblem;
 
-/// Why a request goes no further.
+/// A refused request.
 pub(super) struct Refused {
     pub(super) problem: HttpProblem,
-    /// Whether what follows on the connection may not be a request.
+    /// Whether the connection must be closed, since what follows may not be a request.
     pub(super) is_closed: bool,
     pub(super) asks_token: bool,
 }
 
 impl Refused {
-    /// The same, after which the connection is closed.
+    /// The same refusal, after which the connection is closed.
     pub(super) fn closing(self) -> Self {
         Self { is_closed: true, ..self }
     }
 
-    /// What the caller gets.
+    /// The problem for the caller.
     pub(super) fn problem(&self) -> &HttpProblem {
         &self.problem
     }
@@ -31,7 +31,8 @@ impl From<HttpProblem> for Refused {
     }
 }
 
-/// A request with a form that cannot be trusted: what follows it on the connection cannot be either.
+/// The refusal of a malformed request. What follows it on the connection cannot be trusted, so the connection is
+/// closed.
 pub(super) fn malformed(status: StatusCode, detail: &'static str) -> Refused {
     let problem = HttpProblem::new(status, "bad-request", "Not a valid request", detail);
     Refused { problem, is_closed: true, asks_token: false }

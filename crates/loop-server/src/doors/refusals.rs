@@ -1,5 +1,5 @@
-//! How many entries a caller can add to the audit log with what changes nothing: refused requests, and repeated ones. What was
-//! done is always recorded, and its amount is bounded by the queue and the runs.
+//! Limits how many entries without effect a caller can add to the audit log: refused and repeated requests. Everything
+//! that was done is recorded, and the queue and the runs bound its amount.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,14 +9,14 @@ use std::time::Duration;
 use loop_runtime::journal::audit::{AuditEntry, AuditResult};
 use tokio::time::Instant;
 
-/// Entries of one account within [`WINDOW`] about what changed nothing.
+/// The most entries of one account in a minute about requests without effect.
 pub const MAX_REFUSALS: u32 = 30;
-/// How long they are counted together.
+/// The period for which they are counted.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Accounts that are counted. There are as many as tokens were valid, so it is reached by operators alone.
+/// The most accounts that are counted. Each needs a valid token, so only operators can reach the limit.
 const MAX_ACCOUNTS: usize = 16_384;
 
-/// What was recorded of each account lately.
+/// The recent entries of each account.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     of: Mutex<HashMap<Arc<str>, Counted>>,
@@ -27,12 +27,12 @@ pub(super) struct Refusals {
 struct Counted {
     ends: Instant,
     recorded: u32,
-    /// Entries since the last one that was recorded.
+    /// The entries left out since the last recorded one.
     left_out: u64,
 }
 
 impl Refusals {
-    /// The entry as it is to be recorded: with how many before it were not. `None`: it is not recorded either.
+    /// The entry to record, with the number of entries left out before it. `None`: it is left out.
     pub(super) fn admit(&self, mut entry: AuditEntry) -> Option<AuditEntry> {
         let is_done = entry.result == AuditResult::Done;
         let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +69,7 @@ impl Refusals {
         Some(entry)
     }
 
-    /// How many entries were not recorded since the server began.
+    /// How many entries were left out since the server began.
     pub(super) fn left_out(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
     }

@@ -1,30 +1,30 @@
-//! Secrets of 256 bits: made from the system's random bytes, kept as hashes, compared in constant time.
+//! Secrets of 256 random bits, stored as hashes and compared in constant time.
 
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-/// A secret that is shown once: a token, a code, a session's id. It is not printed by `Debug`.
+/// A secret that is shown once: a token, a code or a session id. `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// A new one of 256 random bits as hexadecimal digits, behind this prefix.
+    /// A new secret: this prefix and 256 random bits in hexadecimal.
     ///
     /// # Errors
-    /// If the system gives no random bytes.
+    /// The system has no random bytes.
     pub fn random(prefix: &str) -> Result<Self, NoRandomBytes> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).map_err(|error| NoRandomBytes(error.to_string()))?;
         Ok(Self(format!("{prefix}{}", hex(&bytes))))
     }
 
-    /// The text, for the one place that shows it.
+    /// The secret as text, for the one place that shows it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// What is kept of it.
+    /// Its hash, which is stored.
     pub fn hash(&self) -> SecretHash {
         SecretHash::of(&self.0)
     }
@@ -36,22 +36,22 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The system gives no random bytes.
+/// The system has no random bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("the system gives no random bytes: {0}; nothing was made, so try again")]
 pub struct NoRandomBytes(String);
 
-/// The SHA-256 of a secret. A secret has 256 random bits, so a slow hash would protect nothing more.
+/// The SHA-256 of a secret. A slow hash would add nothing, since a secret has 256 random bits.
 #[derive(Clone, Copy, Eq)]
 pub struct SecretHash([u8; 32]);
 
 impl SecretHash {
-    /// The hash of what was given as a secret.
+    /// The hash of a secret from a caller.
     pub fn of(given: &str) -> Self {
         Self(Sha256::digest(given.as_bytes()).into())
     }
 
-    /// Reads `sha256:` and 64 hexadecimal digits.
+    /// Parses `sha256:` and 64 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix(PREFIX)?;
         let mut bytes = [0; 32];
@@ -85,13 +85,13 @@ impl std::hash::Hash for SecretHash {
 }
 
 impl PartialEq for SecretHash {
-    /// In a time that does not tell where they differ.
+    /// Compares in constant time.
     fn eq(&self, other: &Self) -> bool {
         same(&self.0, &other.0)
     }
 }
 
-/// Whether two texts are the same, in a time that does not tell where they differ.
+/// Whether two texts are equal, in constant time.
 pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
     let differs = one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b));
     one.len() == other.len() && std::hint::black_box(differs) == 0

@@ -1,4 +1,4 @@
-//! One-time codes, and the sessions for which they are exchanged. Both are kept in memory, as hashes.
+//! One-time codes and the sessions for which they are exchanged. Both are in memory only, as hashes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,18 +8,18 @@ use tokio::time::Instant;
 
 use super::secret::{NoRandomBytes, Secret, SecretHash, same};
 
-/// How long a code can be exchanged.
+/// How long a code is valid.
 pub const CODE_LIFETIME: Duration = Duration::from_secs(10 * 60);
 /// How long a session lasts.
 pub const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
-/// Codes that are not exchanged yet. A further one replaces the oldest.
+/// The most unused codes. A further one replaces the oldest.
 const MAX_CODES: usize = 16;
-/// Sessions at a time. A further one replaces the one that ends first.
+/// The most sessions. A further one replaces the one that expires first.
 const MAX_SESSIONS: usize = 1_000;
-/// Sessions of one holder at a time. A further one replaces the one of the same holder that ends first.
+/// The most sessions of one holder. A further one replaces the holder's session that expires first.
 const MAX_SESSIONS_OF_ONE: usize = 20;
 
-/// Whose session it is.
+/// The holder of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     /// The person at this machine, who had the code.
@@ -52,7 +52,7 @@ impl Sessions {
         Ok(code)
     }
 
-    /// Whether the code can be exchanged. It then cannot be exchanged again.
+    /// Uses a code. Returns whether it was valid. It cannot be used again.
     pub(super) fn redeem(&self, code: &str) -> bool {
         let (given, now) = (SecretHash::of(code), Instant::now());
         let mut state = self.state();
@@ -62,7 +62,7 @@ impl Sessions {
         state.codes.len() < before
     }
 
-    /// A new session.
+    /// Begins a session, and returns its id.
     pub(super) fn begin(&self, holder: Holder) -> Result<Secret, NoRandomBytes> {
         let (id, now) = (Secret::random("")?, Instant::now());
         let mut state = self.state();
@@ -80,7 +80,7 @@ impl Sessions {
         Ok(id)
     }
 
-    /// Whose session has this id. `None`: it has ended, or never was.
+    /// The holder of the session with this id. `None`: it has ended or never existed.
     pub(super) fn find(&self, id: &str) -> Option<Holder> {
         let state = self.state();
         let (holder, ends) = state.sessions.get(&SecretHash::of(id))?;
@@ -97,13 +97,13 @@ impl Sessions {
     }
 }
 
-/// What a form of a session's pages sends back: it is made of the session's id, which no other site knows.
+/// The CSRF token of a session. It is derived from the session's id, which no other site knows.
 pub(super) fn csrf_of(session: &str) -> Arc<str> {
     let text = SecretHash::of(&format!("loopgate csrf {session}")).to_string();
     text.trim_start_matches("sha256:").into()
 }
 
-/// Whether a form has sent back what its page was given.
+/// Whether a form has sent the CSRF token of its session.
 pub(super) fn is_csrf_of(session: &str, given: &str) -> bool {
     same(csrf_of(session).as_bytes(), given.as_bytes())
 }

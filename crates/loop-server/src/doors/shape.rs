@@ -1,4 +1,4 @@
-//! The form of a request: what two programs could read in two ways, and what no route needs, is refused.
+//! Refuses ambiguous requests, which two HTTP programs could read differently, and features that no route needs.
 
 use axum::body::HttpBody as _;
 use axum::extract::Request;
@@ -10,7 +10,7 @@ use super::refusal::{Refused, cut_body, malformed, refused};
 use super::tokens::TOKEN_PREFIX;
 use crate::problem::HttpProblem;
 
-/// What two programs could read in two ways, and what no route needs.
+/// Fails for an ambiguous request, and for features that no route needs.
 pub(super) fn check_form(request: &Request, limits: &DoorLimits) -> Result<(), Refused> {
     let (uri, headers) = (request.uri(), request.headers());
     if request.version() < Version::HTTP_10 || uri.authority().is_some() || !uri.path().starts_with('/') {
@@ -48,7 +48,7 @@ pub(super) fn check_form(request: &Request, limits: &DoorLimits) -> Result<(), R
     Ok(())
 }
 
-/// The method of a request that has no use for its body, and what is said of it where the path takes the method.
+/// The method of a request whose body is useless, and the problem to return if the path accepts the method.
 pub(super) fn needless_body(request: &Request) -> Option<(Method, HttpProblem)> {
     let is_bodiless = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     let detail = "a request with this method has no body; leave it out";
@@ -56,7 +56,7 @@ pub(super) fn needless_body(request: &Request) -> Option<(Method, HttpProblem)> 
         .then(|| (request.method().clone(), malformed(StatusCode::BAD_REQUEST, detail).problem))
 }
 
-/// Whether every program reads the same segments in a path.
+/// Whether every HTTP program reads the same segments in a path.
 fn is_plain_path(path: &str) -> bool {
     let lower = path.to_ascii_lowercase();
     let control = |at: usize| {

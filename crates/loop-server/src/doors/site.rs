@@ -1,13 +1,13 @@
-//! Which page a request comes from, by what its browser says of it.
+//! Origin checks: whether a request is from a page of this server, by the headers that browsers set.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
 use super::hosts::Name;
 use super::refusal::{Refused, forbidden};
 
-/// A page of another origin sends nothing here, with whatever it sends. The forms of this server's pages name the origin
-/// `null`, because the pages have the policy `no-referrer`: their browser says in Sec-Fetch-Site, which no page can set, that
-/// they are of the same origin.
+/// Fails for requests from pages of another origin, with whatever credentials. Forms of this server's pages send the
+/// origin `null`, since the pages have the policy `no-referrer`. For these, the browser says in Sec-Fetch-Site, which
+/// no page can set, that they are of the same origin.
 pub(super) fn check_origin(headers: &HeaderMap, name: &Name) -> Result<(), Refused> {
     let mut origins = headers.get_all(header::ORIGIN).iter();
     match (origins.next(), origins.next()) {
@@ -18,7 +18,7 @@ pub(super) fn check_origin(headers: &HeaderMap, name: &Name) -> Result<(), Refus
     }
 }
 
-/// What comes with a cookie was sent by a page of this server, or by the person who typed the address.
+/// Fails for requests with a cookie that neither a page of this server nor the address bar sent.
 pub(super) fn check_site(headers: &HeaderMap, name: &Name, is_change: bool) -> Result<(), Refused> {
     let site = headers.get(SITE).map(HeaderValue::as_bytes);
     let is_own = match site {

@@ -1,5 +1,5 @@
-//! A connection as the server reads and writes it: a write that makes no progress for too long is an error, since its client
-//! does not read; and a head that could be read in two ways is made one that nothing reads.
+//! The connection of a client. A write without progress for too long is an error, since the client does not read. An
+//! ambiguous head is replaced by bytes that no parser accepts.
 
 use std::io;
 use std::pin::Pin;

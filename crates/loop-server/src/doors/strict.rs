@@ -1,8 +1,8 @@
-//! What the library that reads HTTP tolerates, and a server behind a proxy must not: a line that ends with LF alone, and a
-//! length that is given twice. The proxy may have read such a request in another way.
+//! Detects HTTP that hyper tolerates and a server behind a proxy must not: a line that ends with LF alone, and a
+//! duplicate `Content-Length`. The proxy may have read such a request differently (request smuggling).
 
-/// Follows the bytes of a connection from head to head. It decides nothing about framing: what it takes for a body wrongly
-/// is not checked, or is refused.
+/// Follows the bytes of a connection from head to head. It does not decide about framing: if it takes something for a
+/// body wrongly, that part is not checked, or it is refused.
 #[derive(Debug, Default)]
 pub(super) struct HeadCheck {
     part: Part,
@@ -11,7 +11,7 @@ pub(super) struct HeadCheck {
 #[derive(Debug)]
 enum Part {
     Head(Head),
-    /// So many bytes of a body are left.
+    /// This many bytes of a body are left.
     Body(u64),
     /// A body without a length: the server answers and closes the connection.
     Unknown,
@@ -19,7 +19,7 @@ enum Part {
 
 #[derive(Debug, Default)]
 struct Head {
-    /// The beginning of the line under way, in lower case.
+    /// The beginning of the current line, in lower case.
     line: Vec<u8>,
     lines: usize,
     has_cr: bool,
@@ -34,7 +34,7 @@ impl Default for Part {
 }
 
 impl HeadCheck {
-    /// The place of the first byte that is refused. `None`: all can be handed on.
+    /// The position of the first byte to refuse. `None`: all bytes are accepted.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -71,7 +71,7 @@ impl HeadCheck {
 
 enum Line {
     UnderWay,
-    /// The head is whole.
+    /// The head is complete.
     Last,
     Refused,
 }
@@ -110,7 +110,7 @@ impl Head {
     }
 }
 
-/// Longer than any line that is looked at.
+/// The most bytes of a line that are looked at.
 const LONGEST: usize = 64;
 
 #[cfg(test)]

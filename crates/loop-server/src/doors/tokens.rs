@@ -1,4 +1,4 @@
-//! The file of tokens: TOML, readable for its owner alone. It has hashes, so it opens no door itself.
+//! The file of tokens: TOML, readable by its owner only. It contains hashes, so the file itself opens no door.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,38 +16,38 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::secret::{NoRandomBytes, Secret, SecretHash};
 use crate::caller::{Caller, Role};
 
-/// What each token begins with, so that a scanner for secrets recognises one.
+/// The prefix of each token, by which secret scanners recognise it.
 pub const TOKEN_PREFIX: &str = "lgt_";
 
-/// What one token opens.
+/// A token: its holder's name, roles, domains and daily budget.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
-    /// Its name, which audit entries and approvals have: 1 to 64 letters, digits, `.`, `_` and `-`.
+    /// Its name in audit entries and approvals: 1 to 64 letters, digits, `.`, `_` and `-`.
     pub name: Arc<str>,
     /// The hash of the secret.
     #[serde(serialize_with = "written", deserialize_with = "hash")]
     pub hash: SecretHash,
-    /// What its holder may do.
+    /// The roles of its holder.
     pub roles: BTreeSet<Role>,
-    /// The domains that its holder sees. `None`: all.
+    /// The domains that its holder may see. `None`: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domains: Option<BTreeSet<Arc<str>>>,
-    /// What the runs of its holder may cost a day, in pico-dollars. `None`: no limit of its own.
+    /// The daily budget of its holder's runs, in pico-dollars. `None`: no budget of its own.
     #[serde(rename = "day_usd", default, skip_serializing_if = "Option::is_none")]
     #[serde(serialize_with = "usd", deserialize_with = "limit")]
     pub day_limit: Option<PicoUsd>,
-    /// When it was made.
+    /// When it was created.
     #[serde(serialize_with = "written", deserialize_with = "instant")]
     pub created: Timestamp,
-    /// From when on it opens nothing. `None`: it does not expire.
+    /// When it expires. `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(serialize_with = "written_instant", deserialize_with = "optional_instant")]
     pub expires: Option<Timestamp>,
 }
 
 impl Token {
-    /// Whether it opens nothing any more.
+    /// Whether it has expired.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
@@ -58,7 +58,7 @@ impl Token {
     }
 }
 
-/// What a new token is to open.
+/// The settings of a new token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewToken {
     /// See [`Token::name`].
@@ -109,7 +109,7 @@ pub enum TokenError {
         /// The name.
         name: Arc<str>,
     },
-    /// There is no random secret.
+    /// The system has no random bytes.
     #[error(transparent)]
     Random(#[from] NoRandomBytes),
 }
@@ -121,12 +121,12 @@ pub struct TokenFile {
 }
 
 impl TokenFile {
-    /// The file at this path, which need not be there to be written.
+    /// The file at this path. It need not exist before a token is added.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -134,7 +134,7 @@ impl TokenFile {
     /// Its tokens.
     ///
     /// # Errors
-    /// If it cannot be read, if other users can read or change it, or if it is not a list of tokens.
+    /// The file cannot be read, other users can read or change it, or it is not a list of tokens.
     pub fn read(&self) -> Result<Vec<Token>, TokenError> {
         let mut file = files::open(&self.path).map_err(|error| self.failed(error))?;
         let found = file.metadata().map_err(|error| self.failed(error))?;
@@ -158,10 +158,10 @@ impl TokenFile {
         parse(&text).map_err(|problem| self.broken(problem))
     }
 
-    /// Adds a token, and returns its secret, which is not kept. The file is made where it is missing.
+    /// Adds a token, and returns its secret, which is not stored. Creates the file if it is missing.
     ///
     /// # Errors
-    /// As [`read`](Self::read); if the token is not valid, or its name is taken; if the file cannot be written.
+    /// As [`read`](Self::read), or the token is not valid, its name is taken, or the file cannot be written.
     pub fn add(&self, new: NewToken) -> Result<Secret, TokenError> {
         let secret = Secret::random(TOKEN_PREFIX)?;
         let NewToken { name, roles, domains, day_limit, expires } = new;
@@ -185,10 +185,10 @@ impl TokenFile {
         Ok(secret)
     }
 
-    /// Removes a token. False if there is none of this name.
+    /// Removes a token. False: there is none of this name.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and if the file cannot be written.
+    /// As [`read`](Self::read), or the file cannot be written.
     pub fn remove(&self, name: &str) -> Result<bool, TokenError> {
         let _lock = self.lock()?;
         let mut tokens = self.read()?;
@@ -207,7 +207,7 @@ impl TokenFile {
         }
     }
 
-    /// Keeps other processes from changing the file until it is dropped.
+    /// Locks the file against other processes until the lock is dropped.
     fn lock(&self) -> Result<File, TokenError> {
         let lock = self.beside(".lock");
         let open = || {
@@ -218,7 +218,7 @@ impl TokenFile {
         open().map_err(|error| self.failed(error))
     }
 
-    /// Replaces the file: a reader sees the old list or the new one.
+    /// Replaces the file in one atomic step.
     fn write(&self, tokens: &[Token]) -> Result<(), TokenError> {
         let written = Written { token: tokens.to_vec() };
         let text = toml::to_string(&written).map_err(|error| self.broken(error.to_string()))?;
@@ -248,7 +248,7 @@ impl TokenFile {
     }
 }
 
-/// Lets only the owner read a new file.
+/// Makes a new file readable by its owner only.
 fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
@@ -343,14 +343,14 @@ fn check(token: &Token) -> Result<(), String> {
     Ok(())
 }
 
-/// An amount as [`PicoUsd`] reads it.
+/// An amount in the notation that [`PicoUsd`] parses.
 fn in_usd(PicoUsd(amount): PicoUsd) -> String {
     let (whole, part) = (amount / PicoUsd::PER_USD, amount % PicoUsd::PER_USD);
     let text = format!("{whole}.{part:012}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// More than ten thousand tokens.
+/// The most bytes of the file: enough for more than ten thousand tokens.
 const MAX_FILE: u64 = 4 << 20;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The file of tokens: what is added is read back, and what cannot be used is refused.
+//! Tests of the file of tokens.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 

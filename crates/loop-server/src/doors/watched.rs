@@ -1,5 +1,4 @@
-//! The tokens of a server that runs: the file is read again when it has changed. One that is broken changes nothing, and is
-//! reported.
+//! The tokens of a running server. The file is reloaded when it changes. A broken file changes nothing and is reported.
 
 use std::fmt;
 use std::fs;
@@ -12,10 +11,10 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use super::secret::SecretHash;
 use super::tokens::{Token, TokenError, TokenFile};
 
-/// What is reported when the file cannot be used any more.
+/// Called with the error when the file becomes unusable.
 pub type TokenListener = Arc<dyn Fn(&TokenError) + Send + Sync>;
 
-/// The tokens of a file.
+/// The tokens of a file, reloaded when it changes.
 pub struct WatchedTokens {
     file: TokenFile,
     listener: TokenListener,
@@ -24,20 +23,20 @@ pub struct WatchedTokens {
     seen: Mutex<Seen>,
 }
 
-/// What was read last of the file, and when.
+/// The last content of the file, and when it was read.
 struct Seen {
     stamp: Option<Stamp>,
     read: Instant,
 }
 
-/// What a token that was given is.
+/// The result of looking up a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Match {
     /// It is valid.
     Valid(Box<Token>),
-    /// It has expired: its name.
+    /// It has expired. The name is that of the token.
     Expired(Arc<str>),
-    /// There is none like it.
+    /// There is no such token.
     Unknown,
 }
 
@@ -48,10 +47,10 @@ impl fmt::Debug for WatchedTokens {
 }
 
 impl WatchedTokens {
-    /// Reads the file. Each change of it that cannot be used is reported to the listener; the last good list then stays.
+    /// Opens the file. A later change that makes it unusable is reported to the listener, and the last good list stays.
     ///
     /// # Errors
-    /// If the file cannot be used now.
+    /// The file cannot be used.
     pub fn open(file: TokenFile, listener: TokenListener) -> Result<Self, TokenError> {
         // The stamp first: what changes while the file is read is read again.
         let stamp = Stamp::of(&file);
@@ -60,7 +59,7 @@ impl WatchedTokens {
         Ok(Self { file, listener, clock: Arc::new(Timestamp::now), tokens, seen })
     }
 
-    /// The same, by another clock, which says which tokens have expired.
+    /// The same with another clock, by which tokens expire.
     pub fn with_clock(self, clock: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
         Self { clock, ..self }
     }
@@ -70,18 +69,18 @@ impl WatchedTokens {
         self.current()
     }
 
-    /// Whether none of them opens anything: there are none, or all have expired.
+    /// Whether no token is valid: there are none, or all have expired.
     pub fn is_empty(&self) -> bool {
         let now = (self.clock)();
         self.current().iter().all(|token| token.is_expired(now))
     }
 
-    /// The token that was given.
+    /// Looks up a token.
     pub(super) fn find(&self, given: &str) -> Match {
         self.matching(|token, given| token.hash == *given, &SecretHash::of(given))
     }
 
-    /// The token of a session, as it is now.
+    /// Looks up the token of a session, in its current state.
     pub(super) fn again(&self, hash: &SecretHash) -> Match {
         self.matching(|token, hash| token.hash == *hash, hash)
     }
@@ -98,7 +97,7 @@ impl WatchedTokens {
         }
     }
 
-    /// The tokens as the file has them, or as it last had them.
+    /// The current tokens, reloaded if the file has changed.
     fn current(&self) -> Arc<[Token]> {
         let seen = match self.seen.try_lock() {
             Ok(seen) => Some(seen),
@@ -125,7 +124,7 @@ impl WatchedTokens {
     }
 }
 
-/// Does what may wait for a disk. The tasks of a worker thread that calls it are taken over by another one meanwhile.
+/// Runs work that may wait for a disk. Other tasks of the worker thread move to another thread meanwhile.
 fn aside<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
@@ -134,10 +133,10 @@ fn aside<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// After how long the file is read again in any case.
+/// The interval after which the file is read again in any case.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
 
-/// What shows that a file was changed or replaced.
+/// The metadata that shows that a file was changed or replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
     modified: Option<SystemTime>,

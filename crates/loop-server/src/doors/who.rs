@@ -1,4 +1,4 @@
-//! Who sends a request: the holder of a token, or of a session.
+//! Authenticates requests by a token or a session.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use super::watched::Match;
 use crate::caller::{Caller, Role};
 use crate::problem::HttpProblem;
 
-/// Who was found out to send a request.
+/// An authenticated sender.
 pub(super) struct Known {
     pub(super) identity: Identity,
     pub(super) by: By,
-    /// The id of their session. `None`: they gave a token.
+    /// The id of their session. `None`: they sent a token.
     pub(super) session: Option<Arc<str>>,
 }
 
 impl Inside {
-    /// The client's address: the peer's, or what a proxy of the configuration says last.
+    /// The address of the client: the peer's, or the one that a trusted proxy reports last.
     pub(super) fn from(&self, request: &Request) -> IpAddr {
         let peer = request.extensions().get::<Peer>().map(|Peer(peer)| peer.ip().to_canonical());
         let peer = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
@@ -41,7 +41,7 @@ impl Inside {
         named.unwrap_or(peer)
     }
 
-    /// Who sends a request with these headers. A refused login is recorded.
+    /// Authenticates a request by its headers. A failed login is recorded.
     pub(super) async fn identify(&self, headers: &HeaderMap, from: IpAddr) -> Result<Known, Refused> {
         let mut given = headers.get_all(header::AUTHORIZATION).iter();
         match (given.next(), given.next()) {
@@ -62,7 +62,7 @@ impl Inside {
         }
     }
 
-    /// Who sends a request with these headers, for an entry about it. `None`: it is not known.
+    /// The sender of a request, for an audit entry about it. `None`: unknown.
     pub(super) fn recognised(&self, headers: &HeaderMap, from: IpAddr) -> Option<Identity> {
         match headers.get(header::AUTHORIZATION) {
             Some(given) => {
@@ -77,7 +77,7 @@ impl Inside {
         }
     }
 
-    /// The token that was given, if it opens something.
+    /// The token, if it is valid.
     pub(super) async fn token(&self, given: &str, from: IpAddr) -> Result<Token, Refused> {
         let found = self.config.tokens.as_ref().map_or(Match::Unknown, |tokens| tokens.find(given));
         match found {
@@ -105,7 +105,7 @@ impl Inside {
         }
     }
 
-    /// Records a refused login. Too many are not recorded, and are refused for that.
+    /// Records a failed login. After too many, they are refused without an entry.
     pub(super) async fn fail(&self, entry: AuditEntry, from: IpAddr) -> Result<(), Refused> {
         self.attempts.fail(from).map_err(|seconds| {
             let detail = "too many logins were refused; wait, and send a valid token";
@@ -120,7 +120,7 @@ impl Inside {
         self.note(entry).await
     }
 
-    /// Writes an entry of the audit log, without which nothing is opened.
+    /// Writes an audit entry. If that fails, the login is refused.
     pub(super) async fn note(&self, entry: AuditEntry) -> Result<(), Refused> {
         self.config.audit.note(entry).await.map_err(|_| {
             let detail = "the audit log cannot be written, so nothing is opened; the operator has to look at the journal";

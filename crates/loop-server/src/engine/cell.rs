@@ -1,4 +1,4 @@
-//! A run that has not ended, as this process knows it.
+//! The in-memory state of a run that has not ended.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -11,16 +11,16 @@ use loop_runtime::journal::queue::Submission;
 use loop_runtime::run::Remote;
 use tokio::sync::{broadcast, watch};
 
-/// What a run does.
+/// The phase of a run in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunPhase {
     /// It has not begun.
     Queued,
     /// It is driven, or it is about to be.
     Running,
-    /// It waits for a person. Neither a place nor a task is held for it.
+    /// It waits for a person. No task and no permit is held for it.
     Waiting {
-        /// When the time to answer ends, in milliseconds since 1970 (UTC).
+        /// When the deadline of the answer is, in milliseconds since 1970 (UTC).
         until_unix_ms: u64,
     },
     /// It cannot continue until the operator has done something.
@@ -31,30 +31,30 @@ pub enum RunPhase {
     Ended,
 }
 
-/// A piece of a reply that is still being received. It is not journaled.
+/// A chunk of a streamed reply. It is not journaled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplyPiece {
     /// The call's key.
     pub call: Arc<str>,
-    /// The try, from 1. Each try begins the text anew.
+    /// The attempt, from 1. The text starts over with each attempt.
     pub attempt: u32,
-    /// The next piece of the text.
+    /// The next chunk of the text.
     pub text: Arc<str>,
 }
 
-/// What is watched.
+/// The state that readers watch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Live {
     phase: RunPhase,
     entries: u64,
 }
 
-/// What is known of a run from its submission on.
+/// What is known of a run since its submission.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) run: RunId,
     pub(super) domain: Arc<str>,
-    /// Who submitted it. Empty: it was not submitted here.
+    /// Who submitted it. Empty: it was not submitted to this server.
     pub(super) caller: Arc<str>,
     pub(super) priority: i32,
     /// When it was accepted.
@@ -62,12 +62,12 @@ pub(super) struct Known {
     pub(super) item: Arc<str>,
     pub(super) title: Arc<str>,
     pub(super) tags: Vec<String>,
-    /// Its place in the order of arrival.
+    /// Its position in the order of arrival.
     pub(super) nth: i64,
 }
 
 impl Known {
-    /// Of a row of the queue and what the run began with: the item's id and title, and its tags.
+    /// From a row of the queue and the run's start: the item's id and title, and its tags.
     pub(super) fn of(row: &Submission, nth: i64, item: [&Arc<str>; 2], tags: Vec<String>) -> Self {
         let [item, title] = item.map(Arc::clone);
         let (run, domain, caller) = (row.run.clone(), Arc::clone(&row.domain), Arc::clone(&row.caller));
@@ -79,7 +79,7 @@ impl Known {
 pub(super) struct Cell {
     known: Known,
     live: watch::Sender<Live>,
-    /// Made for the first one who listens.
+    /// Created for the first listener.
     texts: OnceLock<broadcast::Sender<ReplyPiece>>,
     inside: Mutex<Inside>,
 }
@@ -92,15 +92,15 @@ impl Deref for Cell {
     }
 }
 
-/// What changes of a cell and is not watched.
+/// The state that is not watched.
 #[derive(Debug, Default)]
 struct Inside {
     remote: Option<Remote>,
     stop: Option<StopMode>,
-    /// Whether something was said to a run that it called since its driver began.
+    /// Whether a run that it called received an instruction or answer since its driver began.
     said_below: bool,
     trouble: Option<Arc<str>>,
-    /// The ids of the requests from other servers that its driver has.
+    /// The ids of the requests from other servers that its driver has received.
     handed_over: BTreeSet<Arc<str>>,
 }
 
@@ -131,7 +131,7 @@ impl Cell {
         self.live.send_modify(|live| live.phase = phase);
     }
 
-    /// Sets the phase of a run that rests. False: it is under way or has ended, and stays as it is.
+    /// Sets the phase of a run that is not driven. False: it is driven or has ended, and its phase stays.
     pub(super) fn leave_rest(&self, phase: RunPhase) -> bool {
         self.live.send_if_modified(|live| {
             let rests = matches!(
@@ -172,7 +172,7 @@ impl Cell {
         });
     }
 
-    /// Hands a request from another server over to the driver, once. False: the run has no driver, or the driver leaves it.
+    /// Hands a request from another server to the driver, once. False: the run has no driver, or the driver is ending.
     pub(super) fn hand_over(&self, id: &Arc<str>, kind: EventKind) -> bool {
         self.with(|inside| {
             let Some(remote) = &inside.remote else { return false };
@@ -181,7 +181,7 @@ impl Cell {
         })
     }
 
-    /// How it is to be stopped as soon as it begins.
+    /// How it is to be stopped as soon as it begins. `None`: it is not.
     pub(super) fn stop(&self) -> Option<StopMode> {
         self.with(|inside| inside.stop)
     }
@@ -203,7 +203,7 @@ impl Cell {
     }
 }
 
-/// A run that has not ended, to be watched.
+/// A watch on a run that has not ended.
 #[derive(Debug)]
 pub struct LiveRun {
     live: watch::Receiver<Live>,
@@ -211,12 +211,12 @@ pub struct LiveRun {
 }
 
 impl LiveRun {
-    /// What it does.
+    /// Its phase.
     pub fn phase(&self) -> RunPhase {
         self.live.borrow().phase
     }
 
-    /// How many entries it has, as far as this process has driven it. 0: not known.
+    /// How many entries it has, if this process has driven it. 0: unknown.
     pub fn entries(&self) -> u64 {
         self.live.borrow().entries
     }
@@ -226,11 +226,11 @@ impl LiveRun {
         self.live.changed().await.is_ok()
     }
 
-    /// Waits for a change, or for the next piece of a reply. `Ok(None)`: its phase or its number of entries changed. An
-    /// error is the number of pieces that were left out, because the reader is slow; 0 means that nothing more comes.
+    /// Waits for a change, or for the next chunk of a reply. `Ok(None)`: its phase or its number of entries changed. An
+    /// error is the number of chunks that were dropped because the reader is slow. 0 means that the run has ended.
     ///
     /// # Errors
-    /// When pieces were left out, or nothing more comes.
+    /// Chunks were dropped, or the run has ended.
     pub async fn next(&mut self) -> Result<Option<ReplyPiece>, u64> {
         tokio::select! {
             biased;
@@ -243,7 +243,7 @@ impl LiveRun {
         }
     }
 
-    /// Waits until it has ended, or waits for a person.
+    /// Waits until it has ended or waits for a person.
     pub(super) async fn rests(&mut self) {
         let is_at_rest = |live: &Live| !matches!(live.phase, RunPhase::Queued | RunPhase::Running);
         // An error: it has ended.
@@ -251,5 +251,5 @@ impl LiveRun {
     }
 }
 
-/// How many pieces of a reply a slow reader may be behind.
+/// How many chunks a slow reader may be behind.
 const MAX_TEXTS: usize = 128;

@@ -1,4 +1,4 @@
-//! Why the engine refuses: a type for programs, one line for people.
+//! Errors of the engine, with one line for people.
 
 use loop_core::Rejected;
 use loop_core::run::AnswerFault;
@@ -7,7 +7,7 @@ use loop_runtime::journal::JournalError;
 use loop_runtime::journal::ReplayError;
 use loop_runtime::run::StartError;
 
-/// Why the engine refuses.
+/// Why the engine refuses a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -17,7 +17,7 @@ pub enum EngineError {
         /// The name that was given.
         name: String,
     },
-    /// Several domains are served, and the request names none.
+    /// Several domains are served, and the request does not name one.
     #[error("domain: several domains are served; name one, GET /v1/domains lists them")]
     NoDomain,
     /// There is no such run.
@@ -26,10 +26,10 @@ pub enum EngineError {
     /// The work item cannot be used.
     #[error("{0}")]
     Item(String),
-    /// A setting, a tag or a key cannot be used.
+    /// A setting, a tag or a key is not valid.
     #[error("{0}")]
     Invalid(String),
-    /// A setting is not one that a caller may give.
+    /// The domain does not let callers change this setting.
     #[error("settings: {0}")]
     Setting(String),
     /// The idempotency key was used for another request.
@@ -43,15 +43,15 @@ pub enum EngineError {
     /// The queue is full.
     #[error("{bound} submissions wait{}, which is the maximum; send the request again later", of(domain.as_deref()))]
     Full {
-        /// The domain whose bound it is. `None`: the bound of all domains together.
+        /// The domain whose limit it is. `None`: the limit of all domains together.
         domain: Option<String>,
-        /// The bound.
+        /// The limit.
         bound: u64,
     },
-    /// The server is ending.
+    /// The server is shutting down.
     #[error("the server is ending and accepts no new work; send the request again in a moment")]
     Draining,
-    /// The run is not in a state for this.
+    /// The run's state does not allow this.
     #[error("{0}")]
     State(String),
     /// The run is driven by another process.
@@ -59,13 +59,13 @@ pub enum EngineError {
         "another process drives the run and did not take this; send the request again when the run has ended or waits"
     )]
     Elsewhere,
-    /// No action of the run has this key.
+    /// The run has no action with this key.
     #[error("no action of the run has the key `{key}`; GET /v1/pending lists what waits")]
     NoAction {
         /// The key that was given.
         key: String,
     },
-    /// The binding is not the one of the action: the caller has not seen what would run.
+    /// The binding is not that of the action, so the caller has not seen what would run.
     #[error(
         "binding: it is not that of {key}, so it is not what you were shown; GET /v1/pending shows what waits now"
     )]
@@ -78,22 +78,22 @@ pub enum EngineError {
     Answer {
         /// The action's key.
         key: String,
-        /// Why it does not.
+        /// Why it does not count.
         fault: AnswerFault,
     },
-    /// The run refuses what is said to it.
+    /// The run's state does not allow this event.
     #[error("the run does not accept this now: {0}")]
     Rejected(Rejected),
-    /// Another version of the program has the run: see [`StartError::is_of_another_version`].
+    /// Another version of the program drives the run: see [`StartError::is_of_another_version`].
     #[error("{0}; a server of that version continues the run")]
     OtherVersion(String),
-    /// A durable engine drives the run, so this server passes nothing to it.
+    /// A durable engine drives the run, so this server cannot act on it.
     #[error("{0}")]
     OnEngine(String),
     /// The run cannot be resumed.
     #[error("the run cannot be continued here; the operator finds the reason in the server's log")]
     NotResumed(String),
-    /// The journal refuses.
+    /// The journal failed.
     #[error("the journal cannot be read or written now; the operator finds the reason in the server's log")]
     Journal(JournalError),
 }
@@ -103,7 +103,7 @@ fn of(domain: Option<&str>) -> String {
 }
 
 impl EngineError {
-    /// What only the operator sees: it may name a path.
+    /// Details for the operator. They may name a path, so callers do not get them.
     pub fn for_operator(&self) -> Option<String> {
         match self {
             Self::NotResumed(why) => Some(why.clone()),

@@ -1,4 +1,4 @@
-//! Labels of runs: one function for the API and for the pages.
+//! Labels of runs, for the API and the pages.
 
 use loop_core::types::RunId;
 use loop_runtime::journal::JournalError;
@@ -7,7 +7,7 @@ use loop_runtime::journal::label::RunLabel;
 use super::{Engine, EngineError};
 
 impl Engine {
-    /// Sets the label of a run that has ended; `None` takes it away.
+    /// Sets the label of a run that has ended. `None` removes it.
     ///
     /// # Errors
     /// If there is no such run, it has not ended, or the journal cannot be written.

@@ -1,4 +1,4 @@
-//! Which run begins or continues next: a bounded number at a time, by domain and in all.
+//! The scheduler: which queued run begins or continues next, with limits for each domain and in total.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loop_core::types::RunId;
 
-/// What waits for a place.
+/// A job that waits for a permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Job {
     pub(super) run: RunId,
@@ -14,10 +14,10 @@ pub(super) struct Job {
     pub(super) order: JobOrder,
 }
 
-/// The order in which jobs get places. The least is first.
+/// The order in which jobs get permits, the smallest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct JobOrder {
-    /// What has begun continues before anything begins: it holds money and people wait for it.
+    /// Runs that have begun come first, since they hold reserved money and people wait for them.
     begins: bool,
     priority: Reverse<i32>,
     nth: i64,
@@ -33,7 +33,7 @@ impl JobOrder {
     }
 }
 
-/// The jobs that wait for places, by domain.
+/// The waiting jobs, by domain.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     of_domain: BTreeMap<Arc<str>, BTreeMap<(JobOrder, RunId), Job>>,
@@ -45,12 +45,12 @@ impl Line {
         jobs.insert((job.order, job.run.clone()), job);
     }
 
-    /// How many wait.
+    /// How many jobs wait.
     pub(super) fn all(&self) -> usize {
         self.of_domain.values().map(BTreeMap::len).sum()
     }
 
-    /// How many of a domain wait.
+    /// How many jobs of a domain wait.
     pub(super) fn of(&self, domain: &str) -> usize {
         self.of_domain.get(domain).map_or(0, BTreeMap::len)
     }
@@ -59,7 +59,7 @@ impl Line {
         self.of_domain.get_mut(domain)?.remove(&(order, run.clone()))
     }
 
-    /// Takes the first job whose domain has a place.
+    /// Takes the first job whose domain has a free permit.
     pub(super) fn next(&mut self, has_place: impl Fn(&str) -> bool) -> Option<Job> {
         let heads = self.of_domain.iter().filter(|(domain, _)| has_place(domain));
         let heads =
@@ -69,7 +69,7 @@ impl Line {
     }
 }
 
-/// The runs under way.
+/// The runs in progress.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     all: usize,

@@ -1,22 +1,22 @@
-//! The engine of the server: it accepts requests for runs durably, drives so many of them at a time, and leaves those that
-//! wait for a person in the journal. It knows neither HTTP nor a command line.
+//! The engine of the server: a durable queue of submissions, and the drivers of runs. It bounds how many runs are
+//! driven at a time. Runs that wait for a person are in the journal only. It does not know HTTP or a command line.
 //!
-//! | module | what is in it |
+//! | module | what you find there |
 //! |---|---|
-//! | `cell` | a run that has not ended, as this process knows it |
-//! | `error` | why the engine refuses |
-//! | `labels` | what people say runs were worth |
-//! | `line` | which run begins next |
-//! | `open` | the start: what an earlier process left |
-//! | `outbox` | messages of hooks that are due again |
+//! | `cell` | the in-memory state of a run that has not ended |
+//! | `error` | why the engine refuses a request |
+//! | `labels` | labels of runs |
+//! | `line` | the scheduler: which run begins next |
+//! | `open` | the start, which continues what an earlier process left |
+//! | `outbox` | retries of hook messages |
 //! | `people` | stops, instructions, approvals and answers |
-//! | `remote` | runs that another server drives |
-//! | `settings` | what a caller may change |
+//! | `remote` | requests to runs that another server drives |
+//! | `settings` | which settings a caller may change |
 //! | `shared` | a queue that several servers share |
 //! | `submit` | from a request to a row of the queue |
 //! | `versions` | runs of another version of the program |
 //! | `view` | runs as callers see them |
-//! | `work` | a run from its place in the queue to its end |
+//! | `work` | a job: a run driven to its end, or until it waits for a person |
 
 mod cell;
 mod error;
@@ -63,15 +63,16 @@ pub(crate) use view::INDEXES;
 pub(crate) use view::tags_of;
 pub use view::{PendingAction, RunFilter, RunPage, RunState, RunView};
 
-/// A domain that is served.
+/// A domain that the server offers.
 pub struct ServedDomain {
-    /// The domain as it was loaded.
+    /// The loaded domain.
     pub domain: Domain,
-    /// How it runs: with the journal, the shared budgets, the saver and the hooks, and leaving runs that wait for people.
+    /// The runner of the domain, with journal, shared budgets, save target and hooks. It drops runs while they wait for
+    /// people.
     pub runner: Runner,
-    /// How many of its runs are under way at a time, at most.
+    /// The most runs of the domain that are driven at a time.
     pub max_runs: usize,
-    /// How many submissions for it wait, at most.
+    /// The most submissions of the domain in the queue.
     pub max_queued: u64,
 }
 
@@ -82,17 +83,18 @@ impl fmt::Debug for ServedDomain {
 }
 
 impl ServedDomain {
-    /// Its name.
+    /// The domain's name.
     pub fn name(&self) -> &Arc<str> {
         &self.domain.spec.domain
     }
 }
 
-/// Makes runners: of the settings of a new run, and of a run that the journal has.
+/// Makes runners: for new runs with their settings, and for runs in the journal.
 #[async_trait]
 pub trait RunnerSource: Send + Sync + fmt::Debug {
-    /// The runner of a new run with these settings in place of the domain's, and these tags. `settings` are dotted keys
-    /// with values as they are on a command line. With settings it may read files: it is called on a thread that may wait.
+    /// The runner of a new run, with these settings in place of the domain's, and these tags. `settings` are dotted
+    /// keys with values as on a command line. With settings it may read files, so it is called on a thread that may
+    /// block.
     ///
     /// # Errors
     /// One line for the caller: which setting is wrong, and how to fix it.
@@ -103,8 +105,8 @@ pub trait RunnerSource: Send + Sync + fmt::Debug {
         tags: &[String],
     ) -> Result<Runner, String>;
 
-    /// The same, of a run that counts against a budget of its caller too. A source whose runs are resumed by their origin
-    /// records the budget there.
+    /// [`of_new`](Self::of_new) for a run that also counts against a budget of its caller. A source that resumes runs
+    /// by their origin records the budget there.
     ///
     /// # Errors
     /// As [`of_new`](Self::of_new).
@@ -121,24 +123,24 @@ pub trait RunnerSource: Send + Sync + fmt::Debug {
         Ok(runner.with_shared_budgets(shared.and(budget.clone())))
     }
 
-    /// The runner of a run, as its origin says.
+    /// The runner of a run in the journal, made from the run's origin.
     ///
     /// # Errors
     /// One line for the operator: why it cannot be made.
     async fn of_run(&self, run: &RunId) -> Result<Runner, String>;
 }
 
-/// How much an engine does at a time.
+/// Limits on what an engine does at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineLimits {
-    /// How many runs are under way at a time, in all domains together.
+    /// The most runs that are driven at a time, in all domains together.
     pub max_runs: usize,
-    /// How many submissions wait, in all domains together.
+    /// The most submissions in the queue, of all domains together.
     pub max_queued: u64,
-    /// How often the journal is looked at for runs that wait: whether their time is over, and whether another process
-    /// answered for them.
+    /// How often the journal is checked for runs that wait for a person: whether their deadline has passed, and whether
+    /// another process has answered for them.
     pub poll: Duration,
-    /// How often the journal is looked at for messages of hooks that are due again.
+    /// How often the outbox is checked for hook messages that are due.
     pub deliver: Duration,
 }
 
@@ -148,21 +150,21 @@ impl Default for EngineLimits {
     }
 }
 
-/// How much an engine has to do.
+/// The current load of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineLoad {
-    /// For each domain: what its runs do, and what this process has counted of them.
+    /// The load of each domain, by name.
     pub domains: BTreeMap<Arc<str>, DomainLoad>,
-    /// Whether no new work is begun, because the server is ending.
+    /// Whether the server is shutting down, so that no new work begins.
     pub is_draining: bool,
 }
 
-/// How much an engine has to do for a domain.
+/// The current load of a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DomainLoad {
-    /// Runs that have not begun.
+    /// Runs in the queue.
     pub queued: u64,
-    /// Runs that are driven here.
+    /// Runs that this process drives.
     pub running: u64,
     /// Runs that wait for a person.
     pub waiting: u64,
@@ -170,13 +172,13 @@ pub struct DomainLoad {
     pub interrupted: u64,
     /// Runs that are left to another version of the program.
     pub other_version: u64,
-    /// Submissions that this process has accepted.
+    /// Submissions that this process has accepted since it began.
     pub submitted: u64,
-    /// Runs that have ended in this process.
+    /// Runs that have ended in this process since it began.
     pub ended: u64,
 }
 
-/// The engine. Clones share everything.
+/// The engine of a server. Clones share everything.
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
@@ -190,17 +192,17 @@ struct Inner {
     state: Mutex<State>,
     tasks: TaskTracker,
     asides: Arc<Semaphore>,
-    /// No new work is begun.
+    /// Cancelled when no new work begins.
     draining: CancellationToken,
-    /// Everything is left as it is.
+    /// Cancelled when the engine stops working.
     left: CancellationToken,
-    /// A place may be free, and the queue may have more.
+    /// Notified when a permit may be free, or the queue may have more.
     freed: Notify,
-    /// Whether a claim may have been made whose answer was lost.
+    /// Whether the response to a claim was lost, so that the claim may have succeeded.
     lost_claim: AtomicBool,
     /// How many submissions wait in a queue that servers share, by domain.
     queued: Mutex<BTreeMap<Arc<str>, u64>>,
-    /// A driver began or left, which something may have been asked of.
+    /// Notified when a driver begins or ends, which may have open requests.
     driver_changed: Notify,
     _lock: QueueLock,
 }
@@ -211,10 +213,10 @@ struct State {
     cells: BTreeMap<RunId, Arc<Cell>>,
     line: Line,
     places: Places,
-    /// Runs of a queue that servers share which are left to a server of another version, with their domains. They are not
-    /// claimed again.
+    /// Runs of a shared queue that are left to a server of another version, with their domains. They are not claimed
+    /// again.
     left: BTreeMap<RunId, Arc<str>>,
-    /// What this process has counted of each domain.
+    /// What this process has counted for each domain.
     counted: BTreeMap<Arc<str>, Counted>,
 }
 
@@ -249,12 +251,12 @@ impl Engine {
         self.inner.domains.values()
     }
 
-    /// The domain of this name. `None`: it is not served.
+    /// The domain of this name. `None`: the server does not offer it.
     pub fn domain(&self, name: &str) -> Option<&ServedDomain> {
         self.inner.domains.get(name)
     }
 
-    /// What it has to do now.
+    /// The current load.
     pub fn load(&self) -> EngineLoad {
         let mut domains: BTreeMap<Arc<str>, DomainLoad> =
             self.inner.domains.keys().map(|name| (Arc::clone(name), DomainLoad::default())).collect();
@@ -288,7 +290,7 @@ impl Engine {
         EngineLoad { domains, is_draining: self.inner.draining.is_cancelled() }
     }
 
-    /// The budgets of the domains, and what is taken of each now. One whose figures cannot be read is left out.
+    /// The shared budgets of the domains with their current use. A budget whose use cannot be read is left out.
     pub(crate) async fn all_budgets(&self) -> Vec<(Arc<str>, SharedBudget, Taken)> {
         let mut all = Vec::new();
         for (name, domain) in &self.inner.domains {
@@ -299,8 +301,8 @@ impl Engine {
         all
     }
 
-    /// Begins no more work and accepts none, and waits until the runs under way have ended or wait for a person, at most for
-    /// `limit`. True if they have. What is left is in the journal, and the next start resumes it.
+    /// Shuts down: accepts no more work, and waits until the runs in progress have ended or wait for a person, at most
+    /// for `limit`. Returns whether they have. Runs that are left are in the journal, and the next start resumes them.
     pub async fn drain(&self, limit: Duration) -> bool {
         self.inner.draining.cancel();
         self.inner.tasks.close();
@@ -309,23 +311,23 @@ impl Engine {
         is_done
     }
 
-    /// Whether no new work is begun, because the server is ending.
+    /// Whether the server is shutting down, so that no new work begins.
     pub fn is_draining(&self) -> bool {
         self.inner.draining.is_cancelled()
     }
 
-    /// Waits until the engine drains.
+    /// Waits until the shutdown begins.
     pub async fn draining(&self) {
         self.inner.draining.cancelled().await;
     }
 
-    /// Waits until the engine has drained.
+    /// Waits until the shutdown is complete.
     pub async fn left(&self) {
         self.inner.left.cancelled().await;
     }
 
-    /// Does what keeps a processor busy, or reads files, where it holds up no other request. There are as many threads for it
-    /// as processors: what waits for its turn has none.
+    /// Runs work that uses the CPU or reads files on a blocking thread. At most as many run at a time as there are
+    /// processors.
     pub(crate) async fn aside<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -343,13 +345,13 @@ impl Engine {
         })
     }
 
-    /// What this process knows of a run that has not ended: its phase, and how many entries it has. `None`: it has ended, or
-    /// it is not of this server.
+    /// A watch on a run that has not ended: its phase and number of entries. `None`: it has ended, or it is not a run
+    /// of this server.
     pub fn live(&self, run: &RunId) -> Option<LiveRun> {
         self.inner.state().cells.get(run).map(|cell| cell.live())
     }
 
-    /// Waits until a run has ended, or waits for a person and nothing else, at most for `limit`.
+    /// Waits until a run has ended or only waits for a person, at most for `limit`.
     pub async fn wait(&self, run: &RunId, limit: Duration) {
         let Some(mut live) = self.live(run) else {
             if self.inner.journal.shares_queue() {

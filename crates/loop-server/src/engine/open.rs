@@ -1,4 +1,4 @@
-//! The start of an engine: it takes the queue, and continues what an earlier process left.
+//! Starts an engine: takes the queue, and continues what an earlier process left.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -17,11 +17,11 @@ use super::submit::Body;
 use super::{Engine, EngineError, EngineLimits, Inner, RunPhase, RunnerSource, ServedDomain, State};
 
 impl Engine {
-    /// Opens the queue of a journal, and continues what is left of it: submissions that have not begun, runs that were under
-    /// way, and runs that wait for a person.
+    /// Opens the queue of a journal. Continues what is in it: submissions, runs that were in progress, and runs that
+    /// wait for a person.
     ///
     /// # Errors
-    /// If another server has the queue, or the journal cannot be read.
+    /// Another server has the queue, or the journal cannot be read.
     pub async fn open(
         journal: Arc<StoredJournal>,
         domains: Vec<ServedDomain>,
@@ -63,7 +63,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Puts what is left of a submission into the line. One of a domain that is not served stays in the journal.
+    /// Enqueues an unfinished submission. One of a domain that is not offered stays in the journal.
     pub(super) async fn take_up(&self, queued: QueuedSubmission) -> Result<(), EngineError> {
         let QueuedSubmission { submission, nth, state, stop, is_sealed } = queued;
         if !self.inner.domains.contains_key(&submission.domain) {

@@ -1,4 +1,4 @@
-//! Messages of hooks whose delivery failed: they are delivered again once they are due.
+//! Retries hook messages whose delivery failed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::{Engine, EngineError};
 use crate::clock::unix_ms;
 
 impl Engine {
-    /// Delivers the messages that are due, of runs of the domains that are served.
+    /// Delivers the messages that are due, for runs of the served domains.
     pub(super) async fn deliver_due(&self) -> Result<(), EngineError> {
         let now = unix_ms();
         let is_due = |queued: &QueuedMessage| queued.next_unix_ms.is_some_and(|next| next <= now);

@@ -1,5 +1,5 @@
-//! What people say to a run: stops, instructions, approvals, denials and answers. Each is journaled before the caller
-//! gets a reply, or handed to the driver that has the run.
+//! Stops, instructions, approvals, denials and answers. Each is journaled, or handed to the run's driver, before the
+//! caller gets a response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use super::cell::{Cell, Known};
 use super::work::until;
 use super::{Engine, EngineError, RunPhase};
 
-/// What a person decides about an action that waits.
+/// A person's decision about an action that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PersonDecision {
-    /// It may run once, as it was shown.
+    /// The action may run once, as it was shown.
     Approve {
         /// Who approves it.
         by: Approver,
     },
-    /// It does not run.
+    /// The action does not run.
     Deny {
-        /// Why not. The model reads it.
+        /// The reason, which the model reads.
         why: Arc<str>,
     },
     /// The answer to a question.
@@ -37,10 +37,10 @@ pub enum PersonDecision {
 }
 
 impl Engine {
-    /// Stops a run: at its next gate, or now. One that is queued ends without a call.
+    /// Stops a run, at its next gate or at once. A queued run ends without a model call.
     ///
     /// # Errors
-    /// If there is no such run, it has ended, or another process drives it.
+    /// There is no such run, it has ended, or another process drives it.
     pub async fn stop(&self, run: &RunId, how: StopMode) -> Result<(), EngineError> {
         if let Some(cell) = self.inner.cell(run) {
             if cell.phase() == RunPhase::Queued && self.inner.journal.stop_submission(run, how).await? {
@@ -69,7 +69,7 @@ impl Engine {
         self.say(&state, EventKind::StopRequested { how }).await
     }
 
-    /// Stops a run that has a place or waits for one. False: it is not such a run.
+    /// Stops a run that is driven or about to be. False: it is not such a run.
     ///
     /// The stop is set before the remote is read, and the driver sets the remote before it reads the stop, so one of them
     /// sees the other.
@@ -92,7 +92,7 @@ impl Engine {
         }
     }
 
-    /// Ends a submission whose run could not begin: there is no run that could have an outcome.
+    /// Ends a submission whose run could not begin, and which therefore has no outcome.
     async fn give_up(&self, cell: &Arc<Cell>) -> Result<(), EngineError> {
         let queued = self.inner.journal.submission(&cell.run).await?;
         if queued.is_some_and(|queued| !queued.is_sealed) {
@@ -113,10 +113,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives a run an instruction, which its next pass reads.
+    /// Gives a run an instruction for its next pass.
     ///
     /// # Errors
-    /// If the run cannot read it any more, has not begun, or another process drives it.
+    /// The run has no further pass or has not begun, or another process drives it.
     pub async fn instruct(&self, run: &RunId, text: Arc<str>) -> Result<(), EngineError> {
         if text.trim().is_empty() {
             return Err(EngineError::Invalid("text: it is blank; give the instruction".to_owned()));
@@ -140,7 +140,7 @@ impl Engine {
         self.say(&state, EventKind::Instruction { text }).await
     }
 
-    /// Whether a run waits in the queue, here or for another server.
+    /// Whether a run is in the queue, of this or another server.
     pub(super) async fn has_not_begun(&self, run: &RunId) -> Result<bool, EngineError> {
         let journal = &self.inner.journal;
         match self.inner.cell(run) {
@@ -153,10 +153,11 @@ impl Engine {
         }
     }
 
-    /// Decides an action that waits. `binding` is what the person was shown: the decision counts for nothing else.
+    /// Decides an action that waits. `binding` identifies what the person was shown. The decision counts for nothing
+    /// else.
     ///
     /// # Errors
-    /// If the action does not wait, was changed since it was shown, or the decision does not count.
+    /// The action does not wait, it was changed since it was shown, or the decision does not count.
     pub async fn decide(
         &self,
         run: &RunId,
@@ -202,10 +203,10 @@ impl Engine {
         self.say(&state, kind).await
     }
 
-    /// Continues a run that was interrupted, or whose time to answer is over.
+    /// Continues a run that was interrupted, or whose deadline for an answer has passed.
     ///
     /// # Errors
-    /// If it has ended, waits for a person, or another process drives it.
+    /// It has ended, it waits for a person, or another process drives it.
     pub async fn resume(&self, run: &RunId) -> Result<(), EngineError> {
         if self.inner.draining.is_cancelled() {
             return Err(EngineError::Draining);
@@ -256,7 +257,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Journals this and continues the run, unless it still waits for a person.
+    /// Journals this event and continues the run, unless it still waits for a person.
     async fn say(&self, state: &Run, kind: EventKind) -> Result<(), EngineError> {
         let run = state.id();
         if let Some(by) = state.started().provenance.called_by.as_deref() {
@@ -279,7 +280,7 @@ impl Engine {
         }
     }
 
-    /// Journals this in a run that another one called as a tool, and continues the run at the top of the tree.
+    /// Journals this event in a run that another run called as a tool, and continues the run at the root of the tree.
     async fn say_below(&self, run: &RunId, root: &RunId, kind: EventKind) -> Result<(), EngineError> {
         let (_, top) = self.open_own(root).await?;
         if top.is_done() {
@@ -298,7 +299,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Continues a run to which something was said, unless it still waits for a person.
+    /// Continues a run after an event was journaled, unless it still waits for a person.
     pub(super) async fn said(&self, run: &RunId, state: &Run) -> Result<(), EngineError> {
         if !self.inner.domains.contains_key(&state.spec().domain) {
             // No place here is for it. Its view says so.
@@ -314,7 +315,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A run as the journal has it.
+    /// A run from the journal.
     pub(super) async fn open_run(&self, run: &RunId) -> Result<(Recorded, Run), EngineError> {
         let (id, recorded) = (run.clone(), self.inner.journal.read(run).await?);
         let replaying = self.aside(move || {
@@ -324,7 +325,7 @@ impl Engine {
         replaying.await?
     }
 
-    /// The same, where no durable engine drives the run.
+    /// [`open_run`](Self::open_run), which fails if a durable engine drives the run.
     async fn open_own(&self, run: &RunId) -> Result<(Recorded, Run), EngineError> {
         let (recorded, state) = self.open_run(run).await?;
         if !state.is_done() {
@@ -333,7 +334,7 @@ impl Engine {
         Ok((recorded, state))
     }
 
-    /// The cell of a run that has not ended. A run that was not submitted here gets one.
+    /// The cell of a run that has not ended. It is created for a run that was not submitted here.
     async fn cell_of(&self, state: &Run) -> Result<Arc<Cell>, EngineError> {
         if let Some(cell) = self.inner.cell(state.id()) {
             return Ok(cell);
@@ -364,7 +365,7 @@ impl Engine {
     }
 }
 
-/// How long a driver that leaves its run is waited for: hooks have at most a minute.
+/// How long to wait for a driver that is ending. Hooks take at most a minute.
 const LEAVES: Duration = Duration::from_secs(65);
 
 /// Why an approval or an answer does not count. `None`: it counts, or it is neither.

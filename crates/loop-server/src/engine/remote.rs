@@ -1,5 +1,5 @@
-//! Runs that another server drives: what is asked of them here is handed over through the journal, and what is asked of the
-//! runs of this server there is carried out here.
+//! Requests between servers that share a journal: a server passes a request to the server that drives the run, and
+//! carries out requests for its own runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::shared::changed;
 use super::{Engine, EngineError};
 
 impl Engine {
-    /// Asks the process that drives a run, and waits until that is answered.
+    /// Sends a request to the process that drives a run, and waits for the response.
     pub(super) async fn ask_driver(
         &self,
         run: &RunId,
@@ -64,7 +64,7 @@ impl Engine {
         }
     }
 
-    /// Why a run does not accept what was asked of it.
+    /// Why a run does not accept a request.
     async fn refusal(&self, run: &RunId, kind: &EventKind) -> EngineError {
         let (recorded, state) = match self.open_run(run).await {
             Ok(read) => read,
@@ -86,7 +86,7 @@ impl Engine {
         })
     }
 
-    /// Carries out what other servers ask of the runs of this one, until the engine is left.
+    /// Carries out requests of other servers for runs of this one, until the engine stops.
     pub(super) async fn look_after_requests(self) {
         let mut changes = self.inner.journal.changes();
         let is_request = |change| matches!(change, JournalChange::Requests | JournalChange::Any);
@@ -129,7 +129,7 @@ impl Engine {
         }
     }
 
-    /// Journals what was asked of a run that no process drives, and continues the run, unless it waits for a person.
+    /// Journals a request for a run that no process drives, and continues the run unless it waits for a person.
     async fn carry_out(&self, run: &RunId, id: &Arc<str>, kind: EventKind) -> Result<(), EngineError> {
         let noted = match self.inner.source.of_run(run).await {
             Ok(runner) => runner.note_request(run, id, kind).await,
@@ -146,10 +146,10 @@ impl Engine {
     }
 }
 
-/// How many requests are looked at together.
+/// The most requests that are read at a time.
 const MAX_REQUESTS: usize = 100;
-/// After how long a request is withdrawn that no driver has taken.
+/// The time after which a request is withdrawn that no driver has taken.
 const UNTAKEN: Duration = Duration::from_secs(10);
-/// After how long the engine gives up a request that a driver has taken. Another server takes the run of a silent driver over
-/// before that.
+/// The time after which the engine gives up a request that a driver has taken. Before that, another server takes over
+/// the run of a driver that does not respond.
 const UNANSWERED: Duration = Duration::from_secs(60);

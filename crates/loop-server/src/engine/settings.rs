@@ -1,10 +1,10 @@
-//! What a caller may change for a run of their own.
+//! Checks the settings that a caller changes for a run.
 
 use loop_core::spec::{CostMode, Limits};
 
 use super::{EngineError, ServedDomain};
 
-/// Fails where a setting is not one that the domain lets a caller give.
+/// Fails for a setting that the domain does not let callers change.
 pub(super) fn check_named(domain: &ServedDomain, settings: &[(String, String)]) -> Result<(), EngineError> {
     for (key, _) in settings {
         if domain.domain.lets_set(key) {
@@ -20,7 +20,7 @@ pub(super) fn check_named(domain: &ServedDomain, settings: &[(String, String)]) 
     Ok(())
 }
 
-/// Fails where a limit is not as tight as the domain's own.
+/// Fails for a limit that is looser than the domain's.
 pub(super) fn check_tightened(domain: &Limits, run: &Limits) -> Result<(), EngineError> {
     match raised(domain, run) {
         None => Ok(()),

@@ -1,5 +1,5 @@
-//! A queue that several servers share: each claims what it has places for. What a process has claimed that is gone, another
-//! claims and continues.
+//! A queue that several servers share. Each server claims as many runs as it can drive. Runs of a process that has
+//! ended are claimed and continued by others.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use super::{Engine, EngineError, ServedDomain};
 
 impl Engine {
-    /// Claims submissions as far as there are places for them. With `looks_for_left` also runs that have begun and that no
-    /// process has any more.
+    /// Claims submissions for the free permits. With `looks_for_left`, also runs in progress that no process drives any
+    /// more.
     pub(super) async fn claim(&self, looks_for_left: bool) -> Result<(), EngineError> {
         let journal = &self.inner.journal;
         if self.inner.lost_claim.load(Ordering::Relaxed) {
@@ -48,7 +48,7 @@ impl Engine {
         Ok(())
     }
 
-    /// How many runs of a domain can begin here.
+    /// How many more runs of a domain can begin here.
     fn free_places(&self, domain: &ServedDomain) -> usize {
         let state = self.inner.state();
         let waiting = state.line.all();
@@ -57,8 +57,8 @@ impl Engine {
         all.min(domain.max_runs.saturating_sub(taken))
     }
 
-    /// Claims until the engine is left: when a place is free, when the queue has more, and now and then, because a process
-    /// that is gone tells nothing.
+    /// Claims until the engine stops: when a permit is free, when the queue has more, and at intervals, since a process
+    /// that crashes sends no notification.
     pub(super) async fn look_after_queue(self) {
         let mut changes = self.inner.journal.changes();
         let is_of_queue = |change| matches!(change, JournalChange::Queue | JournalChange::Any);
@@ -86,7 +86,7 @@ impl Engine {
         }
     }
 
-    /// Waits until a run that another process has, or that no process has yet, rests or has ended.
+    /// Waits until a run of another process, or of none yet, has ended or waits for a person.
     pub(super) async fn wait_elsewhere(&self, run: &RunId, limit: Duration) {
         let until = Instant::now() + limit;
         let mut changes = self.inner.journal.changes();
@@ -104,7 +104,7 @@ impl Engine {
         }
     }
 
-    /// Whether a run waits in a queue that several servers share.
+    /// Whether a run is in a shared queue.
     #[cfg(feature = "http")]
     pub(crate) async fn is_queued(&self, run: &RunId) -> bool {
         let journal = &self.inner.journal;
@@ -127,7 +127,7 @@ impl Engine {
     }
 }
 
-/// Waits for a change of the journal that is one of those. `None`: the journal says nothing of changes.
+/// Waits for a matching change of the journal. `None`: the journal has no notifications.
 pub(super) async fn changed(changes: Option<&mut JournalChanges>, is_it: impl Fn(JournalChange) -> bool) {
     let Some(changes) = changes else { return std::future::pending().await };
     while !is_it(changes.next().await) {}
@@ -143,5 +143,5 @@ pub(crate) async fn run_changed(changes: Option<&mut JournalChanges>, run: &RunI
     changed(changes, is_it).await;
 }
 
-/// How many runs that other processes left are claimed at a time.
+/// The most abandoned runs that are claimed at a time.
 const MAX_LEFT: usize = 100;

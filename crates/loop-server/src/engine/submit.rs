@@ -1,4 +1,4 @@
-//! From a request to a row of the queue. What is accepted is committed before the caller gets a reply.
+//! Accepts submissions: from a request to a row of the queue, committed before the caller gets a response.
 
 use std::sync::Arc;
 
@@ -17,46 +17,46 @@ use super::view::tags_of;
 use super::{Engine, EngineError, RunPhase, ServedDomain, settings};
 use crate::clock::unix_ms;
 
-/// A request for a run.
+/// A submission of a run.
 #[derive(Clone, Debug, Default)]
 pub struct NewRun {
-    /// The domain's name. `None`: the only one that is served.
+    /// The domain's name. `None`: the only one that the server offers.
     pub domain: Option<String>,
-    /// The work item: JSON where its first character that is not blank is `{`, else Markdown.
+    /// The work item: JSON if its first character that is not blank is `{`, else Markdown.
     pub item: String,
-    /// The run that it begins from, whose domain, item, tags and settings are then those of this one. `None`: it begins
-    /// with `item`.
+    /// The run to begin from, whose domain, item, tags and settings are used. `None`: the run begins with `item`.
     pub from: Option<RunFrom>,
-    /// The name of the file that holds the item. An item without an id has the name's stem as its id. Empty: there is none.
+    /// The name of the item's file. Its stem is the id of an item without an id. Empty: there is no file.
     pub file: String,
-    /// Who asks. It is the item's caller too.
+    /// The name of the caller. It becomes the caller of the item too.
     pub caller: Arc<str>,
-    /// Their idempotency key. `None`: they gave none.
+    /// The caller's idempotency key. `None`: none.
     pub key: Option<String>,
-    /// A higher one begins first.
+    /// The priority in the queue. Higher ones begin first.
     pub priority: i32,
-    /// Settings in place of the domain's, as dotted keys with values as they are on a command line.
+    /// Settings in place of the domain's, as dotted keys with values as on a command line.
     pub settings: Vec<(String, String)>,
     /// Tags of the run.
     pub tags: Vec<String>,
-    /// The span of the caller, as the header `traceparent` says. It is not part of what is asked for. `None`: it has none.
+    /// The trace context of the caller, from the header `traceparent`. It is not part of the idempotency check. `None`:
+    /// none.
     pub traceparent: Option<TraceParent>,
-    /// What the runs of the caller may cost together, besides the budgets of the domain. `None`: no more than those.
+    /// The budget of the caller, in addition to those of the domain. `None`: none.
     pub budget: Option<SharedBudget>,
 }
 
-/// The run that another one begins from, as `loopgate fork` and `loopgate retry` do.
+/// The run that another run begins from, as with `loopgate fork` and `loopgate retry`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "snake_case", deny_unknown_fields)]
 pub enum RunFrom {
-    /// It continues after an entry.
+    /// Continue after an entry.
     Fork {
         /// The run.
         run: RunId,
-        /// The number of the entry. `None`: the last one where nothing is in flight.
+        /// The number of the entry. `None`: the last one at which nothing is in flight.
         entry: Option<u64>,
     },
-    /// It does the work again, with the evidence.
+    /// Do the work again with the evidence.
     Retry {
         /// The run.
         run: RunId,
@@ -77,20 +77,20 @@ impl RunFrom {
     }
 }
 
-/// A run that was asked for.
+/// An accepted submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submitted {
     /// Its id.
     pub run: RunId,
-    /// Whether this request submitted it. Otherwise an earlier one with the same key did.
+    /// Whether this request submitted it. False: an earlier request with the same key did.
     pub is_new: bool,
 }
 
-/// What a run begins with, as the queue keeps it.
+/// The start of a run, as the queue stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Body {
     version: u32,
-    /// Of a run that begins from another one without its texts.
+    /// For a run that begins from another one: without its texts.
     pub(super) item: WorkItem,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) from: Option<RunFrom>,
@@ -102,13 +102,13 @@ pub(super) struct Body {
     pub(super) budget: Option<CallerBudget>,
 }
 
-/// A budget of the caller of a run, as the queue keeps it.
+/// The budget of the caller of a run, as the queue stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CallerBudget {
     /// The token's name.
     token: Arc<str>,
-    /// How much its runs may take in a day, in pico-dollars.
+    /// The most that its runs may use in a day, in pico-dollars.
     day: u64,
 }
 
@@ -119,7 +119,7 @@ impl CallerBudget {
 }
 
 impl Body {
-    /// What begins the run.
+    /// The request that begins the run.
     pub(super) fn request(self, runner: &Runner) -> RunRequest {
         match &self.from {
             Some(from) => from.request(runner),
@@ -131,11 +131,12 @@ impl Body {
 const VERSION: u32 = 1;
 
 impl Engine {
-    /// Accepts a request: once this returns, the run is in the journal's queue under its id, and begins there once even if
-    /// this process is killed. A request with the key of an earlier one is that request if it asks for the same.
+    /// Accepts a submission. Once this returns, the run is in the journal's queue under its id, and begins exactly
+    /// once, even if this process is killed. A request with the key of an earlier one returns the earlier run if it
+    /// asks for the same.
     ///
     /// # Errors
-    /// If the request is wrong, the queue is full, the server is ending, or the journal cannot be written.
+    /// The request is invalid, the queue is full, the server is shutting down, or the journal cannot be written.
     pub async fn submit(&self, new: NewRun) -> Result<Submitted, EngineError> {
         let inner = &self.inner;
         let key = new.key.as_deref().map(|key| named("Idempotency-Key", key)).transpose()?;
@@ -207,8 +208,8 @@ impl Engine {
         Ok((domain, Body { version: VERSION, item, from: None, settings, tags, budget: None }))
     }
 
-    /// The body of a run that begins from another one: with what the caller of that one set, where the domain still lets a
-    /// caller set it, and with the settings of this request in place of those.
+    /// The start of a run that begins from another one: with the settings of that run's caller, as far as the domain
+    /// still allows them, and with the settings of this request on top.
     async fn body_from(&self, from: &RunFrom, new: &NewRun) -> Result<(&ServedDomain, Body), EngineError> {
         if self.has_not_begun(from.run()).await? {
             let run = from.run();
@@ -232,7 +233,7 @@ impl Engine {
         Ok((domain, Body { version: VERSION, item, from, settings, tags, budget: None }))
     }
 
-    /// Checks that a run can begin from another one now, and names the entry after which it does.
+    /// Checks that a run can begin from another one now, and fixes the entry to begin after.
     async fn fixed(&self, runner: &Runner, from: RunFrom) -> Result<RunFrom, EngineError> {
         let request = from.request(runner);
         let runtime = tokio::runtime::Handle::current();
@@ -252,7 +253,7 @@ impl Engine {
         })
     }
 
-    /// Commits a submission and puts it into the line.
+    /// Commits a submission and enqueues it.
     async fn accept(
         &self,
         submission: Submission,
@@ -276,7 +277,8 @@ impl Engine {
         }
     }
 
-    /// The runner of a submission, or why its settings are wrong. With settings the domain is loaded anew, which reads files.
+    /// The runner of a submission, or what is wrong with its settings. With settings the domain is loaded again, which
+    /// reads files.
     pub(super) async fn runner_of(
         &self,
         domain: &ServedDomain,
@@ -324,7 +326,7 @@ impl Engine {
         }
     }
 
-    /// Puts a row of the queue into the line of those that wait for a place.
+    /// Enqueues a row of the queue in the scheduler.
     pub(super) fn enqueue(&self, submission: &Submission, nth: i64, body: &Body) {
         let item = [&body.item.id, &body.item.title];
         let known = Known::of(submission, nth, item, body.tags.clone());
@@ -344,7 +346,7 @@ impl Engine {
     }
 }
 
-/// What the same key comes to: the run of the earlier request if it is the same request.
+/// The result of a repeated key: the run of the earlier request, if both ask for the same.
 fn again(earlier: &QueuedSubmission, digest: Digest) -> Result<Submitted, EngineError> {
     let run = earlier.submission.run.clone();
     if earlier.submission.digest == digest {
@@ -354,7 +356,7 @@ fn again(earlier: &QueuedSubmission, digest: Digest) -> Result<Submitted, Engine
     }
 }
 
-/// The digest of all that is asked for, whatever the order of the members.
+/// A digest of the request, independent of the order of members.
 fn digest(domain: &str, priority: i32, asked: &Value) -> Digest {
     Digest::of("submission", format!("{domain}\n{priority}\n{}", canonical(asked)).as_bytes())
 }
@@ -363,7 +365,7 @@ fn check_begins(runner: &Runner, item: &WorkItem) -> Result<(), EngineError> {
     runner.check_begins(item.clone()).map_err(|error| EngineError::Setting(error.to_string()))
 }
 
-/// A name that a caller gives: one visible line of at most 200 characters.
+/// Checks a name from a caller: one visible line of at most 200 characters.
 fn named(what: &str, text: &str) -> Result<Arc<str>, EngineError> {
     let is_plain = |c: char| is_clean(c) && !matches!(c, '\n' | '\t');
     if text.trim().is_empty() || text.chars().count() > 200 || !text.chars().all(is_plain) {
@@ -374,7 +376,7 @@ fn named(what: &str, text: &str) -> Result<Arc<str>, EngineError> {
     Ok(text.trim().into())
 }
 
-/// Tags, each once.
+/// The tags, without duplicates.
 fn tags(given: &[String]) -> Result<Vec<String>, EngineError> {
     let mut tags: Vec<String> = Vec::new();
     for tag in given {

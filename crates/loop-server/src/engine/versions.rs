@@ -1,4 +1,4 @@
-//! Runs of another version of the program: they are left to a server of that version.
+//! Runs of another version of the program, which are left to a server of that version.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use super::cell::Cell;
 use super::{Engine, EngineError, RunPhase};
 
 impl Engine {
-    /// An error if a newer program than the one of this server has driven the run. Whether this one decides as the recorded
-    /// decisions say was compared when the run was opened.
+    /// Fails if a newer program has driven the run. Whether this program makes the recorded decisions was checked when
+    /// the run was opened.
     pub(super) fn check_version(&self, run: &RunId, recorded: &Recorded) -> Result<(), EngineError> {
         let domain = self.inner.domains.get(&recorded.spec.domain);
         Ok(domain.map_or(Ok(()), |domain| domain.runner.check_version(run, recorded))?)
     }
 
-    /// Leaves a run as it is, because another version of the program has it. Of a queue that servers share, the claim is given
-    /// back, and the run is not claimed here again.
+    /// Leaves a run to another version of the program. In a shared queue, the claim is returned, and this server does
+    /// not claim the run again.
     pub(super) async fn leave_to_another(&self, cell: &Arc<Cell>, why: String) {
         cell.set_trouble(Some(why.into()));
         let journal = &self.inner.journal;
@@ -34,7 +34,7 @@ impl Engine {
         cell.set_phase(RunPhase::OtherVersion);
     }
 
-    /// The runs that are not claimed here again. Those that have ended meanwhile are forgotten.
+    /// The runs that this server does not claim again, without those that have ended.
     pub(super) async fn left_to_others(&self) -> Vec<RunId> {
         let left: Vec<RunId> = self.inner.state().left.keys().cloned().collect();
         if left.is_empty() {

@@ -1,4 +1,4 @@
-//! Runs as callers see them: from this process where it has them, from the journal otherwise.
+//! Runs as callers see them, from the memory of this process or from the journal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,10 +62,10 @@ pub struct RunView {
     pub trouble: Option<String>,
 }
 
-/// Which runs are listed. A run has to fit all of it.
+/// Which runs are listed. A run must match every part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFilter {
-    /// What the journal is asked for.
+    /// The query for the journal.
     pub query: RunQuery,
     /// Only runs in this state, by its name.
     pub state: Option<RunState>,
@@ -126,10 +126,10 @@ pub struct PendingAction {
 }
 
 impl Engine {
-    /// A run.
+    /// The current view of a run.
     ///
     /// # Errors
-    /// If there is no such run, or the journal cannot be read.
+    /// There is no such run, or the journal cannot be read.
     pub async fn view(&self, run: &RunId) -> Result<RunView, EngineError> {
         match self.view_now(run).await {
             // Another server may have begun it between the two looks.
@@ -154,7 +154,7 @@ impl Engine {
         Ok(view)
     }
 
-    /// What the rows of the queue say of runs that this process does not have.
+    /// Completes views of runs that this process does not have, from the rows of the queue.
     async fn add_submissions(&self, views: &mut [RunView]) -> Result<(), EngineError> {
         let is_missing = |view: &&mut RunView| view.caller.is_none();
         let missing: Vec<RunId> =
@@ -184,7 +184,8 @@ impl Engine {
         Ok(())
     }
 
-    /// A submission that this process does not have: its domain is not served now, or no process has begun it yet.
+    /// The view of a submission that this process does not have: its domain is not served now, or no process has begun
+    /// it.
     async fn not_served(&self, run: &RunId) -> Result<RunView, EngineError> {
         let queued = self.inner.journal.submission(run).await?.ok_or(EngineError::UnknownRun)?;
         if queued.submission.body.is_empty() {
@@ -194,7 +195,7 @@ impl Engine {
         Ok(self.view_of(&queued.submission))
     }
 
-    /// The submissions that have not begun and fit, wherever they will begin, newest first, at most `limit`.
+    /// The matching submissions in the queue, of every server, newest first, at most `limit`.
     async fn queued_views(&self, query: &RunQuery, limit: usize) -> Result<Vec<RunView>, EngineError> {
         let (mut views, mut before) = (Vec::new(), query.before.clone());
         loop {
@@ -212,7 +213,7 @@ impl Engine {
         }
     }
 
-    /// A submission that has not begun.
+    /// The view of a submission in the queue.
     fn view_of(&self, submission: &Submission) -> RunView {
         let is_served = self.inner.domains.contains_key(&submission.domain);
         let body: Option<Body> = serde_json::from_str(&submission.body).ok().filter(|_| is_served);
@@ -223,10 +224,10 @@ impl Engine {
         without_entries(&Known::of(submission, 0, item, tags), RunState::Queued, trouble)
     }
 
-    /// The domain and the submitter of a run, for the check of what a caller may do. `None`: there is no such run.
+    /// The domain and the submitter of a run, for access checks. `None`: there is no such run.
     ///
     /// # Errors
-    /// If the journal cannot be read.
+    /// The journal cannot be read.
     pub async fn owner(&self, run: &RunId) -> Result<Option<(Arc<str>, Option<Arc<str>>)>, EngineError> {
         if let Some(cell) = self.inner.cell(run).filter(|cell| !cell.caller.is_empty()) {
             return Ok(Some((Arc::clone(&cell.domain), Some(Arc::clone(&cell.caller)))));
@@ -238,11 +239,11 @@ impl Engine {
         Ok(self.inner.journal.line(run).await?.map(|line| (line.domain, None)))
     }
 
-    /// The budgets that a run of a domain counts against, and what is taken from each now: those of the domain, and that of
-    /// the caller if there is one.
+    /// The budgets that a run of a domain counts against, with their current use: those of the domain, and that of the
+    /// caller if there is one.
     ///
     /// # Errors
-    /// If the journal cannot be read or written.
+    /// The journal cannot be read or written.
     pub async fn budgets(
         &self,
         domain: &ServedDomain,
@@ -255,21 +256,21 @@ impl Engine {
         if shared.is_empty() { Ok(Vec::new()) } else { Ok(shared.taken().await?) }
     }
 
-    /// A run as the journal has it.
+    /// A run from the journal: its entries and its state.
     ///
     /// # Errors
-    /// If there is no such run, or it cannot be read.
+    /// There is no such run, or it cannot be read.
     pub async fn read(&self, run: &RunId) -> Result<(Recorded, Run), EngineError> {
         self.open_run(run).await
     }
 
-    /// A text about a run of a domain, without the secrets that the domain knows.
+    /// Masks the secrets of a domain in a text.
     pub fn masked(&self, domain: &str, text: &str) -> String {
         let domain = self.inner.domains.get(domain);
         domain.map_or_else(|| text.to_owned(), |domain| domain.runner.secrets().mask(text).into_owned())
     }
 
-    /// The same of a text in JSON.
+    /// Masks the secrets of a domain in a JSON text.
     pub fn masked_json(&self, domain: &str, json: &str) -> String {
         let domain = self.inner.domains.get(domain);
         domain.map_or_else(|| json.to_owned(), |domain| domain.runner.secrets().mask_json(json).into_owned())
@@ -278,7 +279,7 @@ impl Engine {
     /// A page of the list of runs, newest first.
     ///
     /// # Errors
-    /// If the journal cannot be read.
+    /// The journal cannot be read.
     pub async fn list(&self, filter: &RunFilter, limit: usize) -> Result<RunPage, EngineError> {
         let mut query = filter.query.clone();
         let mut views = Vec::new();
@@ -335,10 +336,11 @@ impl Engine {
         Ok(RunPage { runs: views, next, not_searched: 0 })
     }
 
-    /// The actions that wait for people in these domains, of the run that waits longest first.
+    /// The actions that wait for people in the domains that `sees` accepts. Those of the run that has waited longest
+    /// come first.
     ///
     /// # Errors
-    /// If the journal cannot be read.
+    /// The journal cannot be read.
     pub async fn pending(&self, sees: impl Fn(&str) -> bool) -> Result<Vec<PendingAction>, EngineError> {
         let waiting: Vec<Arc<Cell>> = {
             let state = self.inner.state();
@@ -386,7 +388,7 @@ impl Engine {
     /// The actions of a run that wait for people.
     ///
     /// # Errors
-    /// If the run cannot be read.
+    /// The run cannot be read.
     pub async fn pending_of(&self, run: &RunId) -> Result<Vec<PendingAction>, EngineError> {
         let (recorded, state) = self.open_run(run).await?;
         let (started, now) = (state.started(), recorded.now());
@@ -403,7 +405,7 @@ impl Engine {
         Ok(actions.map(of).collect())
     }
 
-    /// The runs whose cells are in what is asked for, such as a phase, and that fit, as the queue has them.
+    /// The views of runs whose cells match `is_in`, such as by phase, and that match the query.
     fn views_in(&self, is_in: impl Fn(&Cell) -> bool, query: &RunQuery) -> Vec<RunView> {
         let is_wanted = |cell: &&Arc<Cell>| {
             is_in(cell)
@@ -413,7 +415,7 @@ impl Engine {
         self.inner.state().cells.values().filter(is_wanted).map(|cell| queued(cell)).collect()
     }
 
-    /// Those that the journal has no line of: a list has the others from there.
+    /// The views of runs without a line in the journal. A list has the others from there.
     async fn without_line(&self, views: Vec<RunView>) -> Result<Vec<RunView>, EngineError> {
         let mut without = Vec::new();
         for view in views {
@@ -496,7 +498,7 @@ impl Engine {
         }
     }
 
-    /// Until when a run that another process has waits for a person. `None`: it does not.
+    /// The deadline of the answer that a run of another process waits for. `None`: it does not wait.
     async fn waits_until(&self, run: &RunId) -> Result<Option<u64>, EngineError> {
         let (recorded, state) = self.open_run(run).await?;
         let is_open = waits(&state, recorded.now());
@@ -508,7 +510,7 @@ impl Engine {
     }
 }
 
-/// Whether a submission fits that has no entries: its domain, item and title, when it was accepted, and its tags.
+/// Whether a submission without entries matches: its domain, item, title, time and tags.
 fn fits(query: &RunQuery, [domain, item, title]: [&str; 3], accepted_unix_ms: u64, tags: &[String]) -> bool {
     let has = |text: &str| {
         let text = text.to_ascii_lowercase();
@@ -521,7 +523,7 @@ fn fits(query: &RunQuery, [domain, item, title]: [&str; 3], accepted_unix_ms: u6
         && query.text.as_deref().is_none_or(has)
 }
 
-/// A submission that has no entries.
+/// The view of a submission without entries.
 fn queued(cell: &Cell) -> RunView {
     let is_interrupted = cell.phase() == RunPhase::Interrupted;
     let state = if is_interrupted { RunState::Interrupted } else { RunState::Queued };
@@ -549,7 +551,7 @@ fn without_entries(known: &Known, state: RunState, trouble: Option<String>) -> R
     }
 }
 
-/// The tags in a run's origin. An origin that has none is one without tags.
+/// The tags in a run's origin. Empty if the origin has none.
 pub(crate) fn tags_of(origin: Option<&str>) -> Vec<String> {
     #[derive(Deserialize)]
     struct Tags {
@@ -561,9 +563,9 @@ pub(crate) fn tags_of(origin: Option<&str>) -> Vec<String> {
         .map_or_else(Vec::new, |found: Tags| found.tags)
 }
 
-/// How long a search may index runs that are not in the index yet.
+/// How long a search may index runs that are not yet in the index.
 pub(crate) const INDEXES: Duration = Duration::from_millis(700);
-/// How many actions a list has.
+/// The most actions in a list.
 const MAX_PENDING: usize = 500;
-/// How many runs of the command are looked at for it.
+/// The most runs of the command line that are searched for them.
 const MAX_OTHERS: usize = 200;

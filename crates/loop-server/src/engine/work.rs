@@ -1,4 +1,4 @@
-//! A run from its place in the queue to its end, or to where it waits for a person.
+//! Jobs: a run is driven from the queue to its end, or until it waits for a person.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,18 +20,18 @@ use super::submit::Body;
 use super::{Engine, EngineError, ReplyPiece, RunPhase};
 use crate::clock::unix_ms;
 
-/// What a job comes to.
+/// The result of a job.
 enum Came {
     /// The run has ended.
     Ended,
-    /// The run waits for a person until then.
+    /// The run waits for a person until this deadline.
     Waits { until_unix_ms: u64 },
-    /// The run is as it was, for this reason.
+    /// The run did not continue, for this reason.
     Stays { phase: RunPhase, why: EngineError },
 }
 
 impl Engine {
-    /// Starts as many jobs as there are places for.
+    /// Starts a job for each free permit.
     pub(super) fn dispatch(&self) {
         let inner = &self.inner;
         loop {
@@ -73,7 +73,7 @@ impl Engine {
         });
     }
 
-    /// Records what a job came to.
+    /// Records the result of a job.
     async fn settle(&self, cell: &Arc<Cell>, came: Came) {
         cell.set_remote(None);
         self.inner.driver_changed.notify_one();
@@ -111,7 +111,7 @@ impl Engine {
         self.inner.journal.has_claim(&cell.run).await.unwrap_or(true)
     }
 
-    /// Begins the run of a submission. A run of its id that is there already was begun before a crash.
+    /// Begins the run of a submission. If the run exists already, it was begun before a crash.
     async fn begin(&self, cell: &Arc<Cell>) -> Result<Came, EngineError> {
         let inner = &self.inner;
         let queued = inner.journal.submission(&cell.run).await?.ok_or(EngineError::UnknownRun)?;
@@ -169,7 +169,7 @@ impl Engine {
         _ = self.inner.journal.advance_submission(run, SubmissionState::Begun).await;
     }
 
-    /// Continues a run as far as it can be continued.
+    /// Continues a run until it ends or waits.
     async fn resume_job(&self, cell: &Arc<Cell>) -> Result<Came, EngineError> {
         let inner = &self.inner;
         let (recorded, run) = self.open_run(&cell.run).await?;
@@ -235,7 +235,7 @@ impl Engine {
         })
     }
 
-    /// What the end of a driver comes to: a driver that cannot write the journal ends too, and its run has not.
+    /// The result when a driver ends. A driver that cannot write the journal ends too, but its run has not ended.
     async fn ended_as(&self, cell: &Cell, outcome: &Outcome) -> Result<Came, EngineError> {
         let line = self.inner.journal.line(&cell.run).await?;
         let has_stop = line.is_some_and(|line| line.stop.is_some());
@@ -247,7 +247,7 @@ impl Engine {
         Ok(Came::Stays { phase: RunPhase::Interrupted, why: EngineError::NotResumed(why.to_owned()) })
     }
 
-    /// Puts a run that rests into the line, to be continued. One that is under way already stays where it is.
+    /// Enqueues a run to be continued. A run that is driven already is left alone.
     pub(super) fn continue_run(&self, cell: &Arc<Cell>) {
         let (run, domain) = (cell.run.clone(), Arc::clone(&cell.domain));
         let order = JobOrder::resume(cell.priority, cell.nth);
@@ -258,7 +258,7 @@ impl Engine {
         self.dispatch();
     }
 
-    /// Puts a submission whose run could not begin into the line again.
+    /// Enqueues a submission again whose run could not begin.
     pub(super) fn begin_again(&self, cell: &Arc<Cell>) {
         let (run, domain) = (cell.run.clone(), Arc::clone(&cell.domain));
         if !cell.leave_rest(RunPhase::Queued) {
@@ -268,7 +268,7 @@ impl Engine {
         self.dispatch();
     }
 
-    /// Begins a run that is to be stopped before it begins: it takes no money, so it need not wait for its turn.
+    /// Begins a run that was stopped before it began. It costs nothing, so it does not wait for a permit.
     pub(super) fn begin_stopped(&self, cell: &Arc<Cell>, how: StopMode) {
         cell.set_stop(how);
         let job = {
@@ -287,7 +287,7 @@ impl Engine {
         }
     }
 
-    /// Looks at the runs that wait until the engine is left: their time may be over, and another process may have answered.
+    /// Watches the runs that wait, until the engine stops: their deadline may pass, and another process may answer.
     pub(super) async fn look_after_waits(self) {
         let mut delivered = Instant::now();
         loop {
@@ -333,7 +333,7 @@ pub(super) fn until(started: &Started, deadline: Option<loop_core::types::Millis
     deadline.map_or(NEVER, |deadline| started.unix_ms_at(deadline))
 }
 
-/// A place, until it is dropped. A run whose task panicked is left to the operator.
+/// A permit, released when it is dropped. A run whose task panicked is left to the operator.
 struct Place {
     engine: Engine,
     domain: Arc<str>,
@@ -353,12 +353,12 @@ impl Drop for Place {
     }
 }
 
-/// In place of the time until which a run waits: another process drives it.
+/// In place of a deadline: another process drives the run.
 pub(super) const ELSEWHERE: u64 = 0;
 
-/// The end of a wait that has none.
+/// The deadline of a wait without one.
 pub(super) const NEVER: u64 = u64::MAX;
-/// How long an engine waits before it looks at runs that wait again, where nothing else is said.
+/// The default interval between checks of waiting runs.
 pub(super) const POLL: Duration = Duration::from_secs(1);
-/// How often messages are delivered again, where nothing else is said.
+/// The default interval between retries of hook messages.
 pub(super) const DELIVER: Duration = Duration::from_secs(30);

@@ -1,35 +1,35 @@
-//! What a person can do with a run from its page. Each is a form that works without scripts, and a caller sees those alone
-//! that they may send.
+//! The forms of a run's page: stop, resume, instruct, fork and retry. They work without scripts. A caller sees only the
+//! forms that they may send.
 
 use maud::{Markup, html};
 
 use super::runs::encoded;
 use super::text::t;
 
-/// What can be done with a run, by the caller who sees its page.
+/// What the reader of a run's page can do with the run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunActs {
     /// Its id.
     pub(super) run: String,
-    /// The token against forged requests. Empty: the caller may not steer the run, and there is no form.
+    /// The CSRF token. Empty: the caller may not steer the run, and there is no form.
     pub(super) csrf: String,
-    /// What no other page has: a form that is sent twice begins one run.
+    /// A unique value of this page, so that a form that is sent twice begins one run.
     pub(super) once: String,
     /// Whether something waits for a person.
     pub(super) waits: bool,
     /// Whether the caller may decide that.
     pub(super) may_decide: bool,
-    /// What it does now.
+    /// The stage of the run.
     pub(super) stage: Stage,
     /// Whether it has ended, so that it has an outcome.
     pub(super) has_ended: bool,
-    /// The run at the top of the tree, of one that another run called.
+    /// The run at the root of the tree, if another run called this one.
     pub(super) root: Option<String>,
-    /// Whether another run can begin from it here.
+    /// Whether a fork can begin here.
     pub(super) can_fork: bool,
-    /// Whether its work can be done again with its evidence.
+    /// Whether it can be retried with its evidence.
     pub(super) can_retry: bool,
-    /// The settings that a caller may give, as dotted keys.
+    /// The settings that a caller may change, as dotted keys.
     pub(super) settings: Vec<String>,
     /// The event that the page shows. `None`: the last.
     pub(super) at: Option<u64>,
@@ -37,16 +37,16 @@ pub(super) struct RunActs {
     pub(super) last: u64,
 }
 
-/// What a run does, as far as it decides what can be done with it.
+/// The stage of a run, as far as it decides which forms there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It waits in the queue.
+    /// It is in the queue.
     Queued,
-    /// It is under way, or waits for a person.
+    /// It is in progress, or waits for a person.
     Open,
-    /// It continues once it is resumed.
+    /// It has to be resumed.
     Interrupted,
-    /// A durable engine drives it, and takes no orders from here.
+    /// A durable engine drives it, so this server cannot act on it.
     OnEngine,
     /// It has ended.
     #[default]
@@ -54,7 +54,7 @@ pub(super) enum Stage {
 }
 
 impl RunActs {
-    /// The way to what waits, which stays in view.
+    /// The link to pending requests, which stays in view.
     pub(super) fn waits(&self) -> Markup {
         html! {
             div #waits.waits[self.waits] data-state=(self.waits) {
@@ -68,7 +68,7 @@ impl RunActs {
         }
     }
 
-    /// The forms, and the files of the run.
+    /// The forms, and the links to the run's files.
     pub(super) fn html(&self) -> Markup {
         let may = !self.csrf.is_empty();
         let is_open = matches!(self.stage, Stage::Queued | Stage::Open | Stage::Interrupted);
@@ -93,7 +93,7 @@ impl RunActs {
         }
     }
 
-    /// A form that is posted to the run.
+    /// A form that posts to the run.
     fn form(&self, act: &str, fields: &Markup) -> Markup {
         html! {
             form method="post" action={ "/runs/" (encoded(&self.run)) "/" (act) } {
@@ -147,7 +147,7 @@ impl RunActs {
         folded("retry", "Retry", &self.form("retry", &fields))
     }
 
-    /// The settings that the domain lets a caller give.
+    /// The fields for the settings that the domain lets a caller change.
     fn settings(&self, of: &str) -> Markup {
         html! {
             @if !self.settings.is_empty() {
@@ -183,8 +183,8 @@ fn folded(id: &str, title: &str, content: &Markup) -> Markup {
     html! { details id={ "act-" (id) } { summary { (title) } (content) } }
 }
 
-/// The name of a file of a run: letters, digits and `-` of its item, and the end of its id, so that every system takes it
-/// as one name that is not reserved.
+/// The file name for a run: letters, digits and `-` of its item, and the end of its id, so that it is a valid name on
+/// every system.
 pub(super) fn file_name(item: &str, run: &str, ending: &str) -> String {
     let mut name = String::new();
     for c in item.chars().take(MAX_NAME) {
@@ -200,7 +200,7 @@ pub(super) fn file_name(item: &str, run: &str, ending: &str) -> String {
     format!("{name}-{short}.{ending}")
 }
 
-/// Characters of an item that a file is named by.
+/// The most characters of the item in a file name.
 const MAX_NAME: usize = 60;
 
 #[cfg(test)]

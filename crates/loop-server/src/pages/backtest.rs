@@ -1,4 +1,4 @@
-//! A backtest as a picture: each recorded run a point, by what it cost and what it would have cost, with the runs behind.
+//! The page of a backtest: a scatter plot of recorded and new cost, and the runs as a table.
 
 use loop_core::types::PicoUsd;
 use loop_inspect::backtest::{BacktestReport, BacktestedRun, FindingKind, PolicyReport, RunUnderPolicy};
@@ -8,9 +8,9 @@ use super::runs::encoded;
 use super::shell::{self, PagePlace};
 use super::text::{counted, cut, duration, heads, t};
 
-/// The edge of the picture.
+/// The size of the plot.
 const EDGE: f64 = 400.0;
-/// How many runs of each policy are listed.
+/// The most runs that are listed for each policy.
 const MAX_ROWS: usize = 500;
 const MAX_TEXT: usize = 200;
 
@@ -46,7 +46,7 @@ fn meaning(finding: FindingKind) -> &'static str {
     }
 }
 
-/// What a run took then and under the policy: its cost, or its time where nothing cost anything.
+/// What a run took as recorded and under the policy: its cost, or its time if nothing cost anything.
 fn measures(run: &BacktestedRun, under: &RunUnderPolicy, by_time: bool) -> (u64, u64) {
     if by_time {
         return (run.wall_ms, under.wall_ms);

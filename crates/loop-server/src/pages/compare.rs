@@ -1,4 +1,4 @@
-//! Two runs side by side: what differs in settings, decisions, document, evidence, cost and stop.
+//! The page that compares two runs: settings, decisions, document, evidence, cost and stop.
 
 use loop_inspect::diff::{RunDiff, TextChange, ValueDiff};
 use maud::{Markup, html};
@@ -8,22 +8,22 @@ use super::runs::encoded;
 use super::shell::{self, PagePlace};
 use super::text::{cut, heads, t};
 
-/// Bytes of a value that are shown.
+/// The most bytes of a value.
 const MAX_VALUE: usize = 2_000;
 
-/// Bytes of a title that are shown.
+/// The most bytes of a title.
 const MAX_TITLE: usize = 120;
 
-/// Two runs as their page shows them.
+/// The content of the page that compares two runs.
 #[derive(Clone, Debug)]
 pub struct ComparePage {
-    /// What was asked for as the first run, and as the second. Empty: nothing yet.
+    /// The requested first and second run. Empty: none yet.
     pub asked: [String; 2],
-    /// What differs. `None`: nothing was asked for yet, or a run cannot be read.
+    /// The differences. `None`: nothing was requested yet, or a run cannot be read.
     pub diff: Option<RunDiff>,
-    /// Why there is nothing to show. `None`: there is, or nothing was asked for.
+    /// Why there is nothing to show. `None`: there is something, or nothing was requested.
     pub trouble: Option<String>,
-    /// Runs that the first one can be compared with: id, and item and title. Empty: there is a second one.
+    /// Runs to compare the first one with: id, and item and title. Empty: there is a second one.
     pub others: Vec<(String, String)>,
 }
 

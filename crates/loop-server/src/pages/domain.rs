@@ -1,4 +1,4 @@
-//! The domains of a server: what each is for, what its tools may do, what binds a run, and what is left of its budgets.
+//! The pages of a server's domains: the goal, the tools and their policy, the limits, and what is left of the budgets.
 
 use loop_core::RunSpec;
 use loop_core::spec::ModelSpec;
@@ -12,7 +12,7 @@ use super::runs::encoded;
 use super::shell::{self, PagePlace};
 use super::text::{counted, cut, grouped, heads, t};
 
-/// What the caller may do in a domain besides looking at it.
+/// What the caller may do in a domain besides reading.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MayDo {
     pub(super) begin: bool,
@@ -82,7 +82,7 @@ pub(super) fn domain(spec: &RunSpec, row: &DomainRow, bound: &CostBound) -> Stri
     shell::page(PagePlace::Server, &format!("Domain {}", row.name), &content)
 }
 
-/// What each tool does and may do, and below it what changes that.
+/// The tools: what each may do, and its exceptions.
 fn tools(spec: &RunSpec) -> Markup {
     let (rules, tools) = policy_in_words(spec);
     let own = tools.iter().scan("", |last, [name, ..]| {
@@ -151,5 +151,5 @@ fn price(model: &ModelSpec) -> String {
     }
 }
 
-/// Bytes of the description of a tool that are shown.
+/// The most bytes of a tool's description.
 const MAX_DESCRIPTION: usize = 400;

@@ -1,4 +1,4 @@
-//! Evals that were kept: a list, and each with the page that `loopgate eval --html` writes.
+//! The pages of stored evals: a list, and the report of each as `loopgate eval --html` writes it.
 
 use loop_core::types::PicoUsd;
 use loop_runtime::journal::evals::KeptEval;
@@ -8,7 +8,7 @@ use super::runs::encoded;
 use super::shell::{self, PagePlace};
 use super::text::{grouped, heads, t, time};
 
-/// What an eval is called among others.
+/// The title of an eval in lists.
 pub(super) fn title(eval: &KeptEval) -> String {
     format!("{}, {} UTC", eval.name, time(eval.unix_ms))
 }
@@ -51,7 +51,7 @@ fn row(eval: &KeptEval) -> Markup {
     }
 }
 
-/// The page of an eval: its report, and the choice of the eval that it is compared with.
+/// The page of an eval: its report, and the selection of a baseline.
 pub(super) fn one(eval: &KeptEval, others: &[KeptEval], baseline: &str, report: String) -> String {
     let content = html! {
         p.lead { a href="/evals" { "Evals" } " · kept " (time(eval.unix_ms)) " UTC · " (t(&eval.domains.join(", "))) }

@@ -1,8 +1,8 @@
-//! Pages: what a run did and why, for people.
+//! HTML pages that show people what a run did and why, and on which they decide and begin runs.
 //!
-//! A page is a function from data to HTML: [`run`] of a [`OneRunPage`]. It reads no file and no request, so that one function
-//! writes the page of `loopgate show RUN --html` and the page of the server. Every text from outside goes through one
-//! function that leaves no markup in it and spells what is not seen.
+//! A page is a function from data to HTML, for example [`run`] of a [`OneRunPage`]. It reads no file and no request, so
+//! the same function writes the page of `loopgate show RUN --html` and the page of the server. Every untrusted text is
+//! escaped by one function, which also spells out invisible characters.
 
 #[cfg(feature = "http")]
 mod act;

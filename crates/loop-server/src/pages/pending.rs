@@ -1,4 +1,5 @@
-//! What waits for people in all runs: what each action does and where, until when, and for how long it has waited.
+//! The page of everything that waits for people, in all runs: each action, its target, its deadline, and how long it
+//! has waited.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::runs::encoded;
 use super::shell::{self, PagePlace};
 use super::text::{counted, cut, duration, heads, t, when};
 
-/// Bytes that are shown of a description, a place or a title. The page of the decision has all of it.
+/// The most bytes of a description, a target or a title. The page of the decision shows all of it.
 const MAX_TEXT: usize = 300;
 
 /// An action that waits, as the list shows it.
@@ -24,7 +25,7 @@ pub(super) struct PendingRow {
     title: String,
     pub(super) domain: Arc<str>,
     anchor: String,
-    /// What is asked, without the parameters.
+    /// The request without the parameters.
     report: PersonRequestReport,
     approvals: u32,
     approved: usize,
@@ -33,7 +34,7 @@ pub(super) struct PendingRow {
 }
 
 impl PendingRow {
-    /// What waits in a run.
+    /// The pending requests of a run.
     pub(super) fn all(run: &Run, recorded: &Recorded) -> Vec<Self> {
         let item = &run.started().item;
         let people = PeopleReport::of(recorded);
@@ -93,8 +94,8 @@ fn short(text: &str) -> Markup {
     html! { (t(&cut.text)) @if cut.left_out > 0 { "…" } }
 }
 
-/// The page of all that waits. `left_out`: how many runs that wait are not looked into. `may_decide`: whether the reader
-/// decides in this domain.
+/// The page. `left_out`: the number of waiting runs that were not read. `may_decide`: whether the reader may decide in
+/// this domain.
 pub(super) fn pending(
     mut rows: Vec<PendingRow>,
     left_out: usize,

@@ -1,4 +1,4 @@
-//! One run for an auditor, as a page in a file: what `loopgate report --html` writes.
+//! The page of one run for an auditor: what `loopgate report --html` writes.
 
 use loop_inspect::report::ReportPart;
 use maud::html;
@@ -6,7 +6,7 @@ use maud::html;
 use super::shell::{self, PagePlace};
 use super::text::t;
 
-/// The page of a report: it loads nothing, and every text in it is escaped.
+/// The page of a report. It loads nothing, and every text in it is escaped.
 pub fn report(title: &str, parts: &[ReportPart]) -> String {
     let content = html! {
         h1 { (t(title)) }

@@ -1,4 +1,4 @@
-//! The pages over HTTP. What a caller may not see does not exist for them.
+//! The routes of the pages. To a caller, what they may not see does not exist.
 
 mod act;
 mod begin;
@@ -43,19 +43,19 @@ use crate::doors::{Audit, Identity};
 use crate::engine::{Engine, RunPhase};
 use crate::problem::HttpProblem;
 
-/// Finds the templates of a recorded run whose prompts are not the built-in ones.
+/// Finds the prompt templates of a recorded run, if they are not the built-in ones.
 pub type FindPrompts = Arc<dyn Fn(&RunId, &Recorded) -> Option<Arc<Prompts>> + Send + Sync>;
 
-/// What the pages are made from.
+/// The data sources of the pages.
 #[derive(Clone)]
 pub struct PageSource {
     /// The journal with the runs.
     pub journal: Arc<StoredJournal>,
-    /// The engine that takes decisions. `None`: the pages are for reading alone.
+    /// The engine, which carries out decisions. `None`: the pages are read-only.
     pub engine: Option<Engine>,
-    /// Finds templates that are not built in.
+    /// Finds prompt templates that are not built in.
     pub prompts: FindPrompts,
-    /// Where decisions are recorded.
+    /// The audit log for decisions.
     pub audit: Audit,
 }
 
@@ -72,7 +72,7 @@ struct Pages {
     pending: Arc<tokio::sync::Mutex<pending::PendingRows>>,
 }
 
-/// The routes of the pages. The door has to be in front of them: see [`Caller`].
+/// The routes of the pages, for use behind a door: see [`Caller`].
 pub fn router(source: PageSource) -> Router {
     let pages = Pages { source, known: Arc::default(), pending: Arc::default() };
     Router::new()
@@ -118,7 +118,7 @@ fn asset(kind: &'static str, text: &'static str, headers: &HeaderMap) -> Respons
     response
 }
 
-/// A page, which no cache keeps.
+/// A response with a page, which must not be cached.
 fn shown(status: StatusCode, html: String) -> Response {
     no_store(status, Html(html))
 }
@@ -127,13 +127,13 @@ fn no_store(status: StatusCode, body: impl IntoResponse) -> Response {
     (status, [(header::CACHE_CONTROL, "no-store")], body).into_response()
 }
 
-/// Leads a browser to another page.
+/// Redirects a browser to another page.
 fn see(to: &str) -> Result<Response, HttpProblem> {
     let to = HeaderValue::from_str(to).map_err(|_| failed())?;
     Ok((StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response())
 }
 
-/// What a recorded run began with. `None`: it has no entry.
+/// The first event of a recorded run. `None`: it has no entry.
 fn started_of(recorded: &Recorded) -> Option<&Started> {
     match recorded.entries.first().map(|first| &first.event.kind) {
         Some(EventKind::Started(started)) => Some(started),
@@ -152,7 +152,7 @@ fn failed() -> HttpProblem {
 }
 
 impl Pages {
-    /// The run with this id, if the caller may do this with it.
+    /// The run with this id, if the caller has this role for it.
     async fn read(&self, caller: &Caller, id: &str, role: Role) -> Result<(RunId, Recorded), HttpProblem> {
         let id = RunId::new(id);
         // A run that cannot be read is one that does not exist for those who may not see it.
@@ -173,7 +173,7 @@ impl Pages {
         if caller.may(role, &recorded.spec.domain) { Ok((id, recorded)) } else { Err(unknown()) }
     }
 
-    /// Waits a moment until a run that was submitted has its first entry. Whether it has.
+    /// Waits a moment until a submitted run has its first entry. Returns whether it has.
     async fn has_begun(&self, run: &RunId) -> Result<bool, HttpProblem> {
         for _ in 0..BEGIN_TRIES {
             if self.source.journal.line(run).await.map_err(|_| failed())?.is_some() {
@@ -197,7 +197,7 @@ impl Pages {
     }
 }
 
-/// Makes a page on a thread that may take its time.
+/// Renders a page on a blocking thread.
 async fn made<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, HttpProblem> {
     tokio::task::spawn_blocking(work).await.map_err(|_| failed())
 }
@@ -206,7 +206,7 @@ async fn made<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> R
 #[serde(default)]
 struct OneQuery {
     at: Option<u64>,
-    /// What was done before, by the name of its form.
+    /// The form that led here, by its name.
     did: String,
 }
 
@@ -224,7 +224,7 @@ async fn one(
 }
 
 impl Pages {
-    /// The page of a run at an event, with what was done before.
+    /// The page of a run at an event, with the result of the form that led here.
     async fn shown_run(
         &self,
         caller: &Caller,
@@ -280,10 +280,10 @@ impl Pages {
     }
 }
 
-/// What a page says whose run could be read and not be shown.
+/// The notice of a run that can be read but not shown.
 const UNREADABLE: &str = "<p class=\"notice bad\">The run cannot be shown; the operator finds out more with `loopgate verify`.</p>";
 
-/// `GET /compare`: two runs as `a` and `b`, or as those that were selected in the list, each as `run`.
+/// `GET /compare`: two runs as `a` and `b`, or the runs selected in the list, each as `run`.
 async fn two(
     State(pages): State<Pages>,
     Extension(caller): Extension<Caller>,
@@ -346,7 +346,7 @@ impl Pages {
         Ok(like.map(|run| (run.run.clone(), format!("{}: {}", run.item, run.title))).collect())
     }
 
-    /// The run with this id, or the only one that begins with it.
+    /// The run with this id, or the only run whose id begins with it.
     async fn find(&self, caller: &Caller, wanted: &str) -> Result<(RunId, Recorded), HttpProblem> {
         let whole = self.read(caller, wanted, Role::Read).await;
         if whole.is_ok() || wanted.len() < LEAST_ID {
@@ -363,12 +363,12 @@ impl Pages {
     }
 }
 
-/// How often it is looked whether a run has begun, and the pause between two looks.
+/// How often to check whether a run has begun, and the pause between checks.
 const BEGIN_TRIES: usize = 20;
 const BEGIN_PAUSE: Duration = Duration::from_millis(25);
 
-/// How many runs are offered for a comparison.
+/// The most runs that are offered for a comparison.
 const MAX_OTHERS: usize = 20;
 
-/// The fewest characters of an id with which a run is found.
+/// The fewest characters of an id that are searched for.
 const LEAST_ID: usize = 6;

@@ -1,4 +1,4 @@
-//! What is around the content of every page: its head with the policy, the links between the pages, the way past them.
+//! The layout of every page: its head with the content security policy, the navigation, and the link to skip it.
 
 use std::sync::LazyLock;
 
@@ -15,18 +15,18 @@ use crate::caller::{Caller, Role};
 #[cfg(feature = "http")]
 use crate::problem::HttpProblem;
 
-/// The style of every page.
+/// The CSS of every page.
 pub const STYLE: &str = include_str!("assets/style.css");
-/// The script of every page. Each page can be read without it.
+/// The script of every page. Each page also works without it.
 pub const SCRIPT: &str = include_str!("assets/page.js");
 
-/// Where a page is: alone in a file, or among the others of a server.
+/// Where a page is: in a file of its own, or on a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PagePlace {
-    /// In a file, with style and script in it.
+    /// In a file that contains the CSS and the script.
     #[default]
     File,
-    /// On a server, which serves style and script, and links to the other pages.
+    /// On a server, which serves the CSS and the script and links to the other pages.
     Server,
 }
 
@@ -36,7 +36,7 @@ impl PagePlace {
     }
 }
 
-/// The policy of a page in a file: this style and this script, and nothing else.
+/// The content security policy of a page in a file: only its own CSS and script.
 static FILE_POLICY: LazyLock<String> = LazyLock::new(|| {
     format!(
         "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
@@ -45,20 +45,19 @@ static FILE_POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// The policy that a server sends with each page.
+/// The content security policy that a server sends with each page.
 pub const SERVER_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
                                  form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// What the header has in place of who reads the page: a page itself is the same for each reader, and the door names the
-/// reader in it.
+/// The placeholder for the name of the reader. A page is the same for each reader, and the door inserts the name.
 pub(crate) const READER: &str = "<span class=\"reader\"></span>";
 
-/// How many runs wait for a person that the reader of a response sees.
+/// The number of waiting runs that the reader may see.
 #[cfg(feature = "http")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting(pub(crate) usize);
 
-/// Who reads a page, with which roles, and what waits for a person. `waiting`: how much. `None`: it was not counted.
+/// The reader of a page, their roles, and what waits for a person. `waiting`: how much. `None`: it was not counted.
 #[cfg(feature = "http")]
 pub(crate) fn reader(account: &str, caller: &Caller, waiting: Option<Waiting>) -> String {
     let roles: Vec<&str> = caller.roles.iter().map(|role| role.name()).collect();
@@ -77,7 +76,7 @@ pub(crate) fn reader(account: &str, caller: &Caller, waiting: Option<Waiting>) -
     content.into_string()
 }
 
-/// The page of a problem, with the ways back from the path of the request.
+/// The page of a problem, with links back from the path of the request.
 #[cfg(feature = "http")]
 pub(crate) fn trouble(problem: &HttpProblem, path: &str) -> String {
     let mut segments = path.split('/').skip(1);
@@ -146,7 +145,7 @@ pub(crate) fn page(place: PagePlace, title: &str, content: &Markup) -> String {
     text
 }
 
-/// The beginning and the end of a page, between which its content is.
+/// The beginning and the end of a page, around its content.
 #[cfg(feature = "http")]
 pub(super) fn around(place: PagePlace, title: &str) -> (String, String) {
     // No text of a page has this character: each such is spelt.

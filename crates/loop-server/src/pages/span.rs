@@ -1,12 +1,12 @@
-//! When something is on a page of a run: from one event to another. The script and the page at one event read the same
+//! Spans of events at which something on a run's page is visible. The script and the page at one event use the same
 //! numbers.
 
-/// The events at which something is shown.
+/// The events at which something is visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventSpan {
     /// The first event, from 0.
     pub from: u64,
-    /// The first event at which it is not shown any more. `None`: it stays.
+    /// The first event at which it is no longer visible. `None`: it stays visible.
     pub until: Option<u64>,
 }
 
@@ -16,13 +16,13 @@ impl EventSpan {
         Self { from, until: None }
     }
 
-    /// Whether it is shown at this event.
+    /// Whether it is visible at this event.
     pub fn shows(&self, at: u64) -> bool {
         self.from <= at && self.until.is_none_or(|until| at < until)
     }
 }
 
-/// A value that changes with the events: each of its values with the events at which it has it.
+/// A value that changes with the events: each of its values with its span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Changing<T> {
     values: Vec<(EventSpan, T)>,
@@ -35,7 +35,7 @@ impl<T> Default for Changing<T> {
 }
 
 impl<T: PartialEq> Changing<T> {
-    /// The value from this event on. Nothing changes if it is the one before.
+    /// Sets the value from this event on. An equal value changes nothing.
     pub(super) fn set(&mut self, at: u64, value: T) {
         if self.values.last().is_some_and(|(_, last)| *last == value) {
             return;
@@ -50,7 +50,7 @@ impl<T: PartialEq> Changing<T> {
         }
     }
 
-    /// There is no value from this event on.
+    /// Ends the value with this event.
     pub(super) fn end(&mut self, at: u64) {
         if let Some((span, _)) = self.values.last_mut()
             && span.until.is_none()

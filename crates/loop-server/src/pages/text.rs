@@ -1,16 +1,16 @@
-//! Text from outside as text of a page, cut where it is long.
+//! Escapes and cuts untrusted text for pages, and formats numbers and times.
 
 use loop_core::types::Millis;
 use loop_eval::page::escape_into;
 use maud::{Markup, Render, html};
 
-/// A text as it is shown: no markup, and every character that is not seen is spelt, for example `[U+202E]`. Every text
-/// from outside goes through it, in attributes as well.
+/// An untrusted text, escaped, with every invisible character spelled out, for example `[U+202E]`. Every untrusted text
+/// goes through this function, in attributes as well.
 pub(super) fn t(text: &str) -> ShownText<'_> {
     ShownText(text)
 }
 
-/// A text from outside.
+/// An untrusted text that renders escaped.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShownText<'a>(&'a str);
 
@@ -20,7 +20,7 @@ impl Render for ShownText<'_> {
     }
 }
 
-/// The head of a table by the names of its columns; those of numbers begin with `#`.
+/// The head of a table. Columns of numbers have names that begin with `#`.
 pub(super) fn heads(names: &[&str]) -> Markup {
     html! {
         thead { tr { @for name in names {
@@ -43,7 +43,7 @@ pub(super) fn grouped(number: u64) -> String {
     text
 }
 
-/// A number of things.
+/// A number with its noun.
 pub(super) fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
@@ -55,7 +55,7 @@ pub(super) fn time(unix_ms: u64) -> String {
         .map_or_else(|_| unix_ms.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }
 
-/// A wall time as an element, in UTC. The script of the page shows it in the time of the reader.
+/// A wall time as an element, in UTC. The script of the page shows it in the reader's time zone.
 pub(super) fn when(unix_ms: u64) -> Markup {
     let text = time(unix_ms);
     html! { time.when datetime={ (text.replacen(' ', "T", 1)) "Z" } { (text) " UTC" } }
@@ -76,7 +76,7 @@ pub(super) fn duration(ms: u64) -> String {
     }
 }
 
-/// How much text a page still takes. What does not fit is counted and left out.
+/// How many more bytes of text fit on a page. Text that does not fit is counted and left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TextBudget {
     left: usize,
@@ -91,7 +91,7 @@ pub struct CutText {
     pub left_out: u64,
 }
 
-/// Bytes of a text that are shown also where there is no room any more.
+/// The bytes of a text that are shown even if the budget is used up.
 const LEAST: usize = 400;
 
 impl TextBudget {
@@ -119,7 +119,7 @@ pub(super) fn cut(text: &str, max: usize) -> CutText {
     CutText { text: shown.to_owned(), left_out: (text.len() - shown.len()) as u64 }
 }
 
-/// What was left out of a text, and how to get it. Nothing if it is whole.
+/// How many bytes were left out of a text, and how to get them. Nothing if it is complete.
 pub(super) fn rest(cut: &CutText, how: &str) -> Markup {
     html! {
         @if cut.left_out > 0 {

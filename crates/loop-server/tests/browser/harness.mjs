@@ -125,8 +125,9 @@ const WINDOWS = [
 ];
 
 /// What every page has to be, in wide and narrow windows, light and dark: without an error, without a request to another
-/// place, no wider than the window, and without a serious finding of axe, unless the page is too long for it.
-export const passes = async (name, address, { windows = WINDOWS, storageState, isJudged = true, expected } = {}) => {
+/// place, no wider than the window, and without a finding of axe of these impacts, unless the page is too long for it.
+/// `prepare` brings the page into the state that is checked.
+export const passes = async (name, address, { windows = WINDOWS, storageState, isJudged = true, expected, impacts = ["serious", "critical"], prepare = async () => {} } = {}) => {
   for (const { width, colorScheme } of windows) {
     const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, storageState });
     // What is judged is not renewed meanwhile.
@@ -134,6 +135,7 @@ export const passes = async (name, address, { windows = WINDOWS, storageState, i
     const page = await opened(context, { expected });
     const at = `${name} at ${width} ${colorScheme}`;
     await page.goto(address);
+    await prepare(page, at);
     const [wide, inner] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
     check(`${at} is no wider than the window`, wide <= inner, `${wide} > ${inner}`);
     // What is not in the window is judged as well.
@@ -142,9 +144,9 @@ export const passes = async (name, address, { windows = WINDOWS, storageState, i
     // The page's policy forbids scripts of others, so axe comes by the browser's own door.
     if (isJudged) await page.evaluate(`${axe};0`);
     const found = isJudged ? await page.evaluate(() => axe.run(document)) : { violations: [] };
-    const serious = found.violations.filter((it) => ["serious", "critical"].includes(it.impact));
-    check(`${at} has no serious finding of axe`, serious.length === 0,
-      serious.map((it) => `${it.id}: ${it.nodes[0].html.slice(0, 120)}`).join("; "));
+    const counted = found.violations.filter((it) => impacts.includes(it.impact));
+    check(`${at} has no finding of axe`, counted.length === 0,
+      counted.map((it) => `${it.id}: ${it.nodes[0].html.slice(0, 120)}`).join("; "));
     check(`${at} has no error`, page.troubles.length === 0, page.troubles.join("; "));
     await context.close();
   }

@@ -256,7 +256,7 @@ async fn what_is_wrong_is_said_at_its_field_and_what_was_typed_stays() {
             "3",
             "{\"email\": ",
             "field-5-error",
-            "it is no JSON: EOF while parsing a value at line 1 column 9",
+            "it is not JSON: EOF while parsing a value at line 1 column 9",
         ),
         ("A", "3", "{}", "field-5-error", "email: is required"),
         ("A", "3", "7", "field-5-error", "is not of type"),
@@ -292,7 +292,7 @@ async fn a_file_takes_the_place_of_the_fields_within_the_bounds_of_the_command()
     for (file, says) in [
         (with("file@a.json", b"[1]"), "a.json: it is not a JSON object"),
         (with("file@a.md", b"caf\xe9"), "a.md: it is not UTF-8 text"),
-        (with("file@a.json", b"{\"title\": 1"), "a.json:1:11: the work item is no JSON"),
+        (with("file@a.json", b"{\"title\": 1"), "a.json:1:11: the work item is not JSON"),
         (
             with("file@a.json", b"{\"title\": \"A\"}"),
             "a.json: the work item does not fit `item.schema`: /seats: is required",

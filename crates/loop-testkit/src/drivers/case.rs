@@ -1,4 +1,4 @@
-//! What happens outside of a run, as data: a setup, what models and tools do, what people say, and how the run ends.
+//! A case of the driver suite as data: a setup, the behaviour of models, tools and people, and how the run ends.
 
 use loop_core::run::PersonAnswer;
 use loop_core::types::{Digest, FailureKind};
@@ -11,28 +11,29 @@ use crate::{DraftReply, Setup};
 pub struct DriverCase {
     /// A name for messages.
     pub name: &'static str,
-    /// What it runs by. The tools are those of [`TOOLS`](super::TOOLS).
+    /// The setup of the run. Its tools are those of [`TOOLS`](super::TOOLS).
     pub setup: Setup,
-    /// What the model does, call by call, whatever a call is for and on whichever tier.
+    /// The behaviour of the model, call by call, for calls of every purpose and tier.
     pub models: Vec<ModelPlay>,
-    /// What tools do with a target, call by call. A list that is used up repeats its last play.
+    /// The behaviour of tools with a target, call by call. The last one of a list repeats.
     pub tools: Vec<(&'static str, Vec<ToolPlay>)>,
-    /// What the validator says of outputs, one after the other: nothing, or what is wrong.
+    /// The results of the validator, output by output: `None`, or what is wrong.
     pub validations: Vec<Option<&'static str>>,
-    /// What people answer at once when an action with this key is asked about. Other questions are not answered.
+    /// Answers that people give at once, by the key of the action. Other questions are not answered.
     pub answers: Vec<(&'static str, PersonAnswer)>,
-    /// What is said to the run while it works. `None`: nothing.
+    /// A stop or an instruction that the run receives. `None`: none.
     pub said: Option<Said>,
-    /// The target with whose call in flight the driver ends, once. Another one continues. `None`: it does not end.
+    /// The driver stops once, while the call of this target is in flight, and another driver continues. `None`: it does
+    /// not stop.
     pub dies: Option<&'static str>,
     /// Why the run ends.
     pub ends: StopReason,
 }
 
-/// What a model does with a call.
+/// The behaviour of a model for one call.
 #[derive(Clone, Debug)]
 pub struct ModelPlay {
-    /// Milliseconds until it does.
+    /// Milliseconds until the call ends.
     pub after_ms: u64,
     /// How the call ends.
     pub end: ModelEnd,
@@ -50,16 +51,16 @@ pub enum ModelEnd {
         /// Milliseconds after which the call may be made again. `None`: it may not.
         retry_ms: Option<u64>,
     },
-    /// After this part of the reply, whose tokens the provider reports. It may be made again after 500 ms.
+    /// After this part of the reply. The provider reports its usage. It can be retried after 500 ms.
     BreaksOff(Box<DraftReply>),
-    /// Not by itself.
+    /// Only when it is cancelled.
     Hangs,
 }
 
-/// What a tool does with a call.
+/// The behaviour of a tool for one call.
 #[derive(Clone, Debug)]
 pub struct ToolPlay {
-    /// Milliseconds until it does.
+    /// Milliseconds until the call ends.
     pub after_ms: u64,
     /// How the call ends.
     pub end: ToolEnd,
@@ -70,22 +71,22 @@ pub struct ToolPlay {
 pub enum ToolEnd {
     /// With this text.
     Finds(&'static str),
-    /// With a failure that may pass.
+    /// With a failure that can be retried.
     FailsForNow,
-    /// With a failure for good.
+    /// With a permanent failure.
     Fails,
-    /// It has begun something, and is to be asked again after so many milliseconds.
+    /// Not yet: the tool is asked again after this many milliseconds.
     Pending(u64),
-    /// It cannot know whether its effect happened.
+    /// With an unknown outcome of its effect.
     InDoubt,
-    /// Not by itself.
+    /// Only when it is cancelled.
     Hangs,
 }
 
-/// What is said to a run while it works.
+/// A stop or an instruction that a run receives.
 #[derive(Clone, Debug)]
 pub struct Said {
-    /// The target whose call has to be in flight.
+    /// The target of a call, which must be in flight then.
     pub during: &'static str,
     /// Milliseconds after the start of the call.
     pub after_ms: u64,
@@ -93,12 +94,12 @@ pub struct Said {
     pub kind: EventKind,
 }
 
-/// A model that replies after so many milliseconds.
+/// A model that replies after this many milliseconds.
 pub fn replies(after_ms: u64, reply: DraftReply) -> ModelPlay {
     ModelPlay { after_ms, end: ModelEnd::Replies(reply.into()) }
 }
 
-/// A tool that finds this after so many milliseconds.
+/// A tool that returns this text after this many milliseconds.
 pub fn finds(after_ms: u64, text: &'static str) -> ToolPlay {
     ToolPlay { after_ms, end: ToolEnd::Finds(text) }
 }
@@ -124,7 +125,7 @@ impl DriverCase {
         }
     }
 
-    /// Says what the tools do with a target.
+    /// Adds the behaviour of the tools with a target.
     pub fn tool(mut self, target: &'static str, plays: impl IntoIterator<Item = ToolPlay>) -> Self {
         self.tools.push((target, plays.into_iter().collect()));
         self
@@ -136,28 +137,28 @@ impl DriverCase {
         self
     }
 
-    /// Says something while a call is in flight.
+    /// Adds a stop or an instruction during a call.
     pub fn say(self, during: &'static str, after_ms: u64, kind: EventKind) -> Self {
         Self { said: Some(Said { during, after_ms, kind }), ..self }
     }
 
-    /// What a tool does with the call of a target that is made for the `nth` time, from 0.
+    /// The behaviour of a tool in the `nth` call with a target, from 0.
     pub fn tool_play(&self, target: &str, nth: usize) -> ToolPlay {
         let plays = self.tools.iter().find(|(of, _)| *of == target).map(|(_, plays)| plays.as_slice());
         let play = plays.and_then(|plays| plays.get(nth).or(plays.last()));
         play.cloned().unwrap_or(ToolPlay { after_ms: 10, end: ToolEnd::Fails })
     }
 
-    /// What the validator says of the `nth` output, from 0.
+    /// The result of the validator for the `nth` output, from 0.
     pub fn validation(&self, nth: usize) -> Option<&'static str> {
         self.validations.get(nth).copied().flatten()
     }
 }
 
-/// A person who approves what is shown.
+/// A person who approves what was shown.
 pub const YES: PersonAnswer = PersonAnswer::Approved;
 
-/// In place of the digest of a prompt, which no driver of a test renders.
+/// A placeholder for the digest of a prompt, since the drivers of tests do not render prompts.
 pub(super) fn prompt_digest() -> Digest {
     crate::digest()
 }

@@ -1,4 +1,4 @@
-//! The cases of the suite: each way in which a run ends, and what happens on the way there.
+//! The cases of the driver suite: every way in which a run ends, and what can happen before.
 
 use loop_core::reply::FinishReason;
 use loop_core::run::{PersonAnswer, StopMode};

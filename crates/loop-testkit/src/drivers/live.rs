@@ -1,4 +1,4 @@
-//! The models and tools of a case for a driver that calls real ones.
+//! The models and tools of a case, for a driver that calls real ones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,10 +21,10 @@ use super::case::{DriverCase, ModelEnd, ToolEnd, ToolPlay};
 use super::cases::tools;
 use crate::{DraftReply, NONCE};
 
-/// Tells a run something: [`EventKind::StopRequested`] or [`EventKind::Instruction`].
+/// Sends a run [`EventKind::StopRequested`] or [`EventKind::Instruction`].
 pub type Tell = Box<dyn Fn(&EventKind) + Send + Sync>;
 
-/// What is outside of the runs of a case, for a driver that calls models and tools and has a clock of its own.
+/// The models, tools and people of a case, for a driver with a clock of its own.
 #[derive(Clone)]
 pub struct LiveOutside(Arc<Inside>);
 
@@ -50,13 +50,13 @@ impl fmt::Debug for LiveOutside {
 }
 
 impl LiveOutside {
-    /// What is outside of the runs of this case.
+    /// The outside of the runs of this case.
     pub fn new(case: &DriverCase) -> Self {
         let (case, state) = (case.clone(), Mutex::default());
         Self(Arc::new(Inside { case, state, tell: Mutex::default(), dies: Notify::new() }))
     }
 
-    /// Sets how messages to the run reach it while it works.
+    /// Sets how the case sends messages to the run in progress.
     pub fn telling(&self, tell: Tell) {
         *self.0.tell.lock().unwrap_or_else(PoisonError::into_inner) = Some(tell);
     }
@@ -66,10 +66,10 @@ impl LiveOutside {
         Arc::new(self.clone())
     }
 
-    /// What the validator says of the next output.
+    /// The result of the validator for the next output.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with the output.
     pub fn validate(&self) -> Result<(), String> {
         let nth = self.with(|state| {
             state.validations += 1;
@@ -78,7 +78,7 @@ impl LiveOutside {
         self.0.case.validation(nth).map_or(Ok(()), |message| Err(message.to_owned()))
     }
 
-    /// Waits until the driver has to end: a call of the case's target is in flight.
+    /// Waits until the driver has to stop: a call of the case's target is in flight.
     pub async fn dies(&self) {
         self.0.dies.notified().await;
     }

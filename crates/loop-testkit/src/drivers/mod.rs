@@ -1,13 +1,13 @@
-//! One suite for all drivers: the same models, tools and people give the same events, decisions, documents and costs, however
-//! a run is driven.
+//! The conformance suite of drivers: with the same models, tools and people, every driver gives the same events,
+//! decisions, documents and costs.
 //!
-//! A driver joins by implementing [`RunDriver`] in a test, and calling [`conform`]. Each case of [`cases`] is driven by it and
-//! by [`Recursion`], and the records are compared line by line.
+//! A test implements [`RunDriver`] for its driver, and calls [`conform`]. Each case of [`cases`] is driven by it and by
+//! [`Recursion`], and their records are compared line by line.
 //!
-//! Three drivers are here, each as small as it can be: [`Recursion`], [`StateStream`] and [`WorkQueue`]. What they drive
-//! is the core alone. Everything outside of a run is [`Outside`]: it has a clock of its own, so a case takes no time.
+//! This module has three minimal drivers: [`Recursion`], [`StateStream`] and [`WorkQueue`]. They only use the core.
+//! [`Outside`] simulates everything outside of a run, with a clock of its own, so a case takes no time.
 //!
-//! With the feature `live`, the module `live` has the same models and tools for a driver that calls real ones.
+//! With the feature `live`, the module `live` has the same models and tools for drivers that call real ones.
 
 mod case;
 mod cases;
@@ -55,7 +55,7 @@ pub const QUESTION: &str = "ask";
 /// The name of the validator of all cases.
 pub const RULE: &str = "rule";
 
-/// What a failure of a case says.
+/// The message of a failure in a case.
 pub const MESSAGE: &str = "it did not work";
 
 /// Asserts that a driver drives every case as [`Recursion`] does.
@@ -69,7 +69,7 @@ pub fn conform(driver: &dyn RunDriver, clock: DriverClock) {
     assert!(differences.is_empty(), "{}", differences.join("\n\n"));
 }
 
-/// Whether a driver drives this case as [`Recursion`] does, and it ends for the case's reason.
+/// Checks that a driver drives this case as [`Recursion`] does, and that it ends for the case's reason.
 ///
 /// # Errors
 /// The first difference.
@@ -91,7 +91,7 @@ fn start(case: &DriverCase) -> (Run, DriverRecord) {
     (run, DriverRecord::new(event, notes))
 }
 
-/// The run of a record whose driver is gone, after the event that another driver continues it.
+/// The run of a record whose driver stopped, after the event with which another driver continues it.
 fn again(case: &DriverCase, mut record: DriverRecord) -> (Run, DriverRecord) {
     let mut run = record.replay(Arc::new(case.setup.spec.clone()));
     let event = Event { at: run.now(), kind: EventKind::Resumed { away_ms: 0, by: None } };

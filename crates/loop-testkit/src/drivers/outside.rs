@@ -1,4 +1,4 @@
-//! Everything outside of a run, in virtual time: models, tools, people and the clock.
+//! Simulates everything outside of a run, in virtual time: models, tools, people and the clock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::case::{DriverCase, ModelEnd, ModelPlay, ToolEnd, ToolPlay, prompt_dig
 use super::{MESSAGE, RULE, TOOLS};
 use crate::{DraftReply, NONCE, PROMPT, announced, found, saved_at};
 
-/// Everything outside of a run. It has its own clock: nothing waits, and time passes only in [`wait`](Self::wait).
+/// The simulated outside of a run. Its clock only moves in [`wait`](Self::wait), so that nothing takes real time.
 #[derive(Debug)]
 pub struct Outside<'a> {
     case: &'a DriverCase,
     now: Millis,
     in_flight: BTreeMap<(CommandKey, u32), Ending>,
-    /// How many pieces of work were begun.
+    /// How many tasks were begun.
     begun: u64,
     model_calls: usize,
     tool_calls: BTreeMap<String, usize>,
@@ -31,7 +31,7 @@ pub struct Outside<'a> {
     is_dead: bool,
 }
 
-/// How work in flight ends. The one that began first is first among those that end at one instant.
+/// How a task in flight ends. Tasks that end at the same instant end in the order in which they began.
 #[derive(Debug)]
 struct Ending {
     at: Millis,
@@ -56,8 +56,8 @@ impl<'a> Outside<'a> {
         }
     }
 
-    /// What can be reported at once, because nothing has to be waited for: the announcement of a call, an answer that a
-    /// person has given already, a save into memory. `None`: there is nothing of the kind.
+    /// An event that needs no wait: the announcement of a call, an answer that a person has given already, a save into
+    /// memory. `None`: there is none.
     pub fn at_once(&mut self, run: &Run) -> Option<Event> {
         let kind = run.commands().iter().find_map(|command| match command {
             Command::CallModel(call) if call.granted.is_none() => {
@@ -84,7 +84,7 @@ impl<'a> Outside<'a> {
         Some(EventKind::PersonAnswered { key, answer, binding: None })
     }
 
-    /// Begins what is commanded. Work that was begun before is left alone: a key and a try name it.
+    /// Begins a commanded task. A task that has begun already, by key and attempt, is left alone.
     pub fn begin(&mut self, run: &Run, command: &Command) {
         let work = match command {
             Command::CallModel(call) => (call.key, call.attempt),
@@ -144,7 +144,7 @@ impl<'a> Outside<'a> {
         (at, EventKind::ModelFailed { key, attempt, failure: failure.into() })
     }
 
-    /// A validator says of an output what the case says; a second model says of a document what the case has it reply.
+    /// The result of a check: as the case says for a validator, and as the model replies for a second opinion.
     fn check(&mut self, run: &Run, check: &Check) -> (Millis, EventKind) {
         let (key, attempt) = (check.key, check.attempt);
         let (after_ms, result, used) = match &check.what {
@@ -200,8 +200,8 @@ impl<'a> Outside<'a> {
         (self.now.plus(after_ms), EventKind::ToolFinished { key, attempt, observation: observation.into() })
     }
 
-    /// Waits for what happens first: work ends, something is said, the run's deadline passes. Work that is not commanded any
-    /// more is cancelled, and ends at once. `None`: the driver ends here, and what is in flight is lost.
+    /// Waits for the next event: a task ends, a message arrives, or the run's deadline passes. Tasks that are no longer
+    /// commanded are cancelled and end at once. `None`: the driver stops here, and the tasks in flight are lost.
     pub fn wait(&mut self, run: &Run) -> Option<Event> {
         if std::mem::take(&mut self.is_dead) {
             self.in_flight.clear();
@@ -267,7 +267,7 @@ impl<'a> Outside<'a> {
     }
 }
 
-/// The text of a reply, with the nonce of the run that reads it.
+/// The text of a reply with the run's nonce.
 fn written(draft: &DraftReply, run: &Run) -> String {
     draft.whole_text().replace(NONCE, &run.started().nonce)
 }
@@ -278,7 +278,7 @@ fn target_of(tool: &RunTool) -> String {
     parameters.get("target").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// What a check says of a section that a second model does not confirm.
+/// The result of a second opinion that does not confirm a section.
 fn unconfirmed(section: &Section) -> Lack {
     let (section, sentence) = (Arc::clone(&section.id), section.body.trim().into());
     Lack { section, sentence, ..Lack::own("second_opinion", "it says no") }

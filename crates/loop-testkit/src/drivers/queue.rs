@@ -1,5 +1,5 @@
-//! A driver that is a worker of a queue. Between two messages no run is in memory: the worker loads the run of each message
-//! from the store.
+//! A driver as a worker of a queue. No run is in memory between two messages: the worker loads it from the store for
+//! each message.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use loop_core::{Command, Event, Run, RunSpec};
 
 use super::{DriverCase, DriverRecord, Outside, RunDriver, again, start};
 
-/// Drives a run with a queue, whose messages are events and work.
+/// Drives a run with a queue whose messages are events and tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkQueue;
 
@@ -51,7 +51,7 @@ enum WorkMessage {
     Work(Command),
 }
 
-/// What is durable: the record of the run, and which work was put into the queue.
+/// The durable state: the record of the run, and the tasks that were queued.
 struct Store {
     spec: Arc<RunSpec>,
     record: DriverRecord,
@@ -64,7 +64,7 @@ impl Store {
     }
 }
 
-/// A worker handles a message, and returns the messages that follow from it.
+/// Handles a message, and returns the messages that follow.
 fn handle(message: WorkMessage, store: &mut Store, outside: &mut Outside<'_>) -> Vec<WorkMessage> {
     let mut run = store.load();
     match message {
@@ -83,7 +83,7 @@ fn handle(message: WorkMessage, store: &mut Store, outside: &mut Outside<'_>) ->
     }
 }
 
-/// What is to be done next. Work that is in the queue already is not put there again.
+/// The next tasks. A task that is queued already is left out.
 fn follow(run: &Run, store: &mut Store, outside: &mut Outside<'_>) -> Vec<WorkMessage> {
     if let Some(event) = outside.at_once(run) {
         return vec![WorkMessage::Event(event)];

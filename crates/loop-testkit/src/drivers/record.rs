@@ -1,11 +1,11 @@
-//! What a driver leaves behind, and whether two drivers left the same.
+//! The record of a driver: events, decisions and outcome, and how two records are compared.
 
 use std::sync::Arc;
 
 use loop_core::{Event, EventKind, Note, Outcome, Run, RunSpec};
 use serde_json::{Value, json};
 
-/// What a driver recorded of a run: each event with the decisions that were made of it, and the outcome.
+/// A run as a driver recorded it: each event with its decisions, and the outcome.
 #[derive(Clone, Debug)]
 pub struct DriverRecord {
     /// The events, each with its decisions.
@@ -14,12 +14,12 @@ pub struct DriverRecord {
     pub outcome: Option<Outcome>,
 }
 
-/// What two records are compared by.
+/// What is compared between two records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriverClock {
     /// The driver has the clock of [`Outside`](super::Outside): every event has the same instant.
     Virtual,
-    /// The driver has a clock of its own. Instants are not compared. Tools that run at a time may end in another order.
+    /// The driver has a clock of its own. Instants are not compared. Concurrent tools may end in another order.
     Own,
 }
 
@@ -32,7 +32,7 @@ impl DriverRecord {
         self.entries.push((event, notes));
     }
 
-    /// The same with the outcome of the run.
+    /// The record with the outcome of the run.
     pub(super) fn ended(self, run: &Run) -> Self {
         Self { outcome: run.outcome().cloned(), ..self }
     }
@@ -40,7 +40,7 @@ impl DriverRecord {
     /// The run after all events.
     ///
     /// # Panics
-    /// If an event does not follow, or is decided otherwise than it was recorded.
+    /// An event cannot be applied, or is decided differently than recorded.
     #[track_caller]
     pub fn replay(&self, spec: Arc<RunSpec>) -> Run {
         let (first, later) = self.entries.split_first().expect("a record begins with the start");
@@ -52,8 +52,8 @@ impl DriverRecord {
         run
     }
 
-    /// One line for each event, decision and member of the outcome, without what another run has another one of: ids, the
-    /// wall clock, the prompt and what is reserved for it, and the texts of failures that a driver writes itself.
+    /// A line for each event, decision and member of the outcome. Parts that differ between runs are left out: ids,
+    /// wall times, the prompt and its reserve, and texts of failures that a driver writes itself.
     pub fn lines(&self, clock: DriverClock) -> Vec<String> {
         let mut lines = Vec::new();
         let mut batch = Vec::new();
@@ -131,7 +131,7 @@ fn outcome_value(outcome: &Outcome) -> Value {
     })
 }
 
-/// Takes out what another driver has another one of.
+/// Removes the parts that differ between drivers.
 fn neutral(value: &mut Value, clock: DriverClock) {
     match value {
         Value::Object(members) => {
@@ -155,11 +155,11 @@ fn neutral(value: &mut Value, clock: DriverClock) {
     }
 }
 
-/// Sizes that follow from the words of a prompt, and what is reserved and received by them.
+/// Members that depend on the wording of a prompt.
 const OF_A_DRIVER: [&str; 7] =
     ["prompt_bytes", "shared_bytes", "prompt_hash", "reserve", "received", "max_output_tokens", "needs"];
-/// Instants.
+/// Members that are instants.
 const OF_A_CLOCK: [&str; 8] =
     ["at", "retry_at", "not_before", "wall_ms", "away_ms", "since_last_ms", "deadline", "since"];
-/// Texts that a driver writes where it cuts a call off.
+/// Texts that a driver writes when it cancels a call.
 const OF_A_FAILURE: [&str; 4] = ["message", "summary", "failure", "digest"];

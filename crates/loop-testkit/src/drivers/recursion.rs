@@ -1,4 +1,4 @@
-//! A driver that is one recursive function.
+//! A driver as one recursive function.
 
 use loop_core::Run;
 
@@ -26,7 +26,7 @@ impl RunDriver for Recursion {
     }
 }
 
-/// The run after all that happens to it, and what is recorded of that.
+/// The run and its record after all further events.
 fn driven(mut run: Run, mut record: DriverRecord, outside: &mut Outside<'_>) -> (Run, DriverRecord) {
     if run.is_done() {
         return (run, record);

@@ -1,4 +1,4 @@
-//! A driver that is a stream of events on one side, and a stream of what follows from them on the other.
+//! A driver as a stream transformer: events in, decisions and states out.
 
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use futures::{Stream, StreamExt, stream};
@@ -6,7 +6,7 @@ use loop_core::{Event, Note, Run};
 
 use super::{DriverCase, DriverRecord, Outside, RunDriver, again, start};
 
-/// Drives a run as a stream: events go in, and the state after each of them comes out, with its commands.
+/// Drives a run as a stream: events go in, and the state after each of them comes out with its commands.
 #[derive(Clone, Copy, Debug)]
 pub struct StateStream;
 
@@ -29,7 +29,7 @@ impl RunDriver for StateStream {
     }
 }
 
-/// What follows from an event: the decisions, and the run with its new commands. `None` in place of the decisions: the event
+/// The result of an event: the decisions, and the run with its new commands. `None` in place of decisions: the event
 /// came too late and was rejected.
 struct Followed {
     event: Event,

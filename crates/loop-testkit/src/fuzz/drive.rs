@@ -1,4 +1,4 @@
-//! A small run that is driven by bytes.
+//! A small run for fuzz targets, driven by bytes.
 
 use std::sync::Arc;
 
@@ -27,12 +27,12 @@ fn model() -> ModelSpec {
     ModelSpec::new("scripted", "m").with_price(Price::flat(100_000, 400_000))
 }
 
-/// A document of three sections with a tool that reads and one that writes.
+/// A document of three sections, with a tool that reads and one that writes.
 pub fn document() -> RunSpec {
     with_tools(RunSpec::document("fuzz", sections(), model()))
 }
 
-/// The same as a conversation.
+/// The same tools in a conversation.
 pub fn conversation() -> RunSpec {
     with_tools(RunSpec::conversation("fuzz", model()))
 }
@@ -53,7 +53,7 @@ fn with_tools(mut spec: RunSpec) -> RunSpec {
 pub struct FuzzRun {
     /// The run after the last event.
     pub run: Run,
-    /// The accepted events, each with what was decided.
+    /// The accepted events with their decisions.
     pub journal: Vec<(Event, Vec<Note>)>,
 }
 
@@ -74,7 +74,7 @@ impl FuzzRun {
         Self { run, journal: vec![(first, notes)] }
     }
 
-    /// Applies an event a millisecond later. A rejected one changes nothing.
+    /// Applies an event a millisecond later. Returns whether it was accepted. A rejected one changes nothing.
     pub fn apply(&mut self, kind: EventKind) -> bool {
         let event = Event { at: self.run.now().plus(1), kind };
         let before = self.run.clone();
@@ -90,14 +90,14 @@ impl FuzzRun {
         }
     }
 
-    /// What is announced where a call of a model is commanded.
+    /// The announcement of a commanded model call.
     pub fn announced(&self, call: &CallModel) -> EventKind {
         let prompt = PromptSize { bytes: 2_000, shared_bytes: 0 };
         let prompt_hash = Digest::of("fuzz", b"prompt");
         EventKind::announced(call.key, call.attempt, prompt, prompt_hash, self.run.quote(&call.key, prompt))
     }
 
-    /// Follows the commands until a reply with this text was read; gives whether one was.
+    /// Follows the commands until a reply with this text was read. Returns whether one was.
     pub fn replied(&mut self, text: &str) -> bool {
         for _ in 0..4 {
             let Some(command) = self.run.commands().into_iter().next() else { return false };
@@ -117,7 +117,7 @@ impl FuzzRun {
         false
     }
 
-    /// I-11: the journal gives the same run and the same notes.
+    /// I-11: a replay of the journal gives the same run and the same notes.
     pub fn is_replayed(&self) {
         let (first, notes) = &self.journal[0];
         let (mut run, again) =
@@ -130,12 +130,12 @@ impl FuzzRun {
     }
 }
 
-/// What every reply and failure is charged.
+/// The usage of every reply and failure.
 pub fn usage() -> Usage {
     Usage { input: 100, output: 50, ..Usage::default() }
 }
 
-/// A result with this text.
+/// An observation with this text.
 pub fn found(markdown: &str) -> Observation {
     Observation::new(Status::Ok, "found", markdown, json!({"text": markdown}).to_string())
 }

@@ -1,7 +1,7 @@
-//! Fuzz targets: functions of bytes that panic where something does not hold that must hold of any bytes.
+//! Fuzz targets: functions of bytes that panic if a property does not hold.
 //!
 //! A target is in `tests/fuzz` of the crate that it is about. A test of that crate runs it with [`check`] on the
-//! committed inputs and seeded mutations of them, and a program of `fuzz/` runs it with `cargo fuzz`.
+//! committed inputs and on seeded mutations of them. A program in `fuzz/` runs it with `cargo fuzz`.
 #![allow(clippy::indexing_slicing, reason = "a panic is how a target says that something does not hold")]
 
 mod drive;
@@ -16,10 +16,10 @@ pub use mutate::Mutator;
 
 /// Runs a target on its committed inputs and on mutations of them.
 ///
-/// `FUZZ_RUNS=100000` tries more mutations than 400, `FUZZ_SEED=7` others.
+/// `FUZZ_RUNS=100000` sets the number of mutations (default 400), and `FUZZ_SEED=7` their seed.
 ///
 /// # Panics
-/// Something does not hold of some bytes, which are in the message, or there are fewer than three inputs.
+/// The property does not hold for some bytes, which are in the message, or there are fewer than three inputs.
 #[track_caller]
 pub fn check(name: &str, target: fn(&[u8])) {
     let seeds = seeds(name);
@@ -52,7 +52,7 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Bytes as choices, in their order. Beyond their end every choice is 0.
+/// Choices from bytes, in order. After the end every choice is 0.
 #[derive(Debug)]
 pub struct Bytes<'a>(&'a [u8]);
 
@@ -62,7 +62,7 @@ impl<'a> Bytes<'a> {
         Self(data)
     }
 
-    /// Whether every byte has been used.
+    /// Whether every byte was used.
     pub fn is_over(&self) -> bool {
         self.0.is_empty()
     }

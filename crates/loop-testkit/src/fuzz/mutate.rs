@@ -1,4 +1,4 @@
-//! Small changes to bytes of a corpus, by a seed: what a fuzzer does without feedback.
+//! A seeded mutator of corpus inputs: what a fuzzer does without coverage feedback.
 
 /// Changes bytes. The same seed makes the same changes.
 #[derive(Clone, Debug)]

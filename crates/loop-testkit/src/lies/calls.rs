@@ -1,5 +1,4 @@
-//! Models and providers that lie in the calls they make. In a document a call is in the contract; in a conversation
-//! it is native.
+//! Lies of models and providers in tool calls: in the contract of a document, or native in a conversation.
 
 use super::On::{First, Main};
 use super::prompt::{Prompt, call, numbered};
@@ -101,7 +100,7 @@ lies! {
         twisted(saying(two_calls), Twist::IndexGap(4_000_000_000));
 }
 
-/// One call of a tool that reads, changed on the way.
+/// A call of a read-only tool, changed by the provider.
 fn calling(twist: Twist) -> Behaviour {
     let one_call: Say = |prompt, honest| {
         let calls = vec![prompt.read("Alice")];

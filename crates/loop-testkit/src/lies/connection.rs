@@ -1,4 +1,4 @@
-//! Connections that break, stall or frame their bytes badly. What they carry is true.
+//! Lies of connections: they break, stall, or have invalid framing. Their content is correct.
 
 use super::On::{Every, Main, Once};
 use super::{Behaviour, Lie};
@@ -58,5 +58,5 @@ lies! {
         Behaviour::model().stays_open();
 }
 
-/// The beginning of a compressed file, and noise.
+/// The beginning of a gzip file, and random bytes.
 const GZIP: &[u8] = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xcb\x48\xcd\xc9\xc9\x07\x00\x86\xa6\x10\x36\x05\x00\xff\xfe\xfd";

@@ -1,30 +1,30 @@
-//! Where the events of each protocol hold what a [`Twist`](super::twist::Twist) changes.
+//! Where a [`Twist`](super::twist::Twist) applies in the events of each protocol, as JSON pointers.
 //!
-//! A pointer that an event does not have changes nothing, so one list serves all events of a protocol.
+//! A pointer that does not exist in an event changes nothing, so one list serves all events of a protocol.
 
 use loop_llm::codec::Api;
 use serde_json::{Value, json};
 
-/// How a reply says that it ended, in words that each protocol has its own of.
+/// The reported end of a reply. Each protocol has its own words for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndWord {
     /// The member is left out.
     Missing,
     /// The member is an empty text.
     Empty,
-    /// A word that no documentation has.
+    /// An undocumented word.
     Unknown,
-    /// As after an answer.
+    /// The word for an answer.
     Answer,
-    /// As after calls of tools.
+    /// The word for tool calls.
     Calls,
-    /// As at the output limit.
+    /// The word for the output limit.
     Limit,
-    /// As after a content filter.
+    /// The word for a content filter.
     Filter,
 }
 
-/// The members that hold the end of a reply.
+/// The members with the end of a reply.
 pub(super) fn ends(api: Api) -> &'static [&'static str] {
     match api {
         Api::OpenaiChat => &["/choices/0/finish_reason"],
@@ -34,7 +34,7 @@ pub(super) fn ends(api: Api) -> &'static [&'static str] {
     }
 }
 
-/// Whether an event holds the end of a reply.
+/// Whether an event has the end of a reply.
 pub(super) fn is_end(api: Api, event: &Value) -> bool {
     match api {
         Api::OpenaiResponses => {
@@ -46,7 +46,7 @@ pub(super) fn is_end(api: Api, event: &Value) -> bool {
     }
 }
 
-/// Whether an event is a protocol's mark that nothing follows.
+/// Whether an event is a protocol's marker for the end of the stream.
 pub(super) fn is_mark(api: Api, frame: &[u8], event: Option<&Value>) -> bool {
     match api {
         Api::OpenaiChat => frame.starts_with(b"data: [DONE]"),
@@ -56,7 +56,7 @@ pub(super) fn is_mark(api: Api, frame: &[u8], event: Option<&Value>) -> bool {
     }
 }
 
-/// Makes the event that holds the end say another one.
+/// Replaces the end in an event.
 pub(super) fn say_end(api: Api, event: &mut Value, word: EndWord) {
     let words = match (api, word) {
         (_, EndWord::Missing) => None,

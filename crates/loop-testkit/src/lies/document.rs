@@ -1,4 +1,4 @@
-//! Models that lie in what they write for a document: selections, sections and contracts.
+//! Lies of models in a document run: selections, sections and contracts.
 
 use loop_llm::ModelReply;
 use serde_json::json;

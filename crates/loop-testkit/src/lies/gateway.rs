@@ -1,4 +1,4 @@
-//! What answers in the place of a provider: gateways, proxies, pages and errors.
+//! Lies of gateways and proxies that respond in place of a provider: pages and errors.
 
 use super::On::{Every, Main, Once};
 use super::{Behaviour, Lie};

@@ -1,9 +1,9 @@
-//! Misbehaviours of servers that only tests serve: how a connection, a gateway, a provider or a model lies.
+//! Misbehaviours of the mock server that only tests use: of a connection, a gateway, a provider or a model.
 //!
-//! Each is defined once, and served in every protocol of the mock server. What the model says is changed before it is
-//! written, so that each protocol writes it in its own form; what a provider does to its events is a [`Twist`].
+//! Each lie is defined once and served in every protocol. A reply of the model is changed before it is written, so that
+//! each protocol writes it in its own format. A `Twist` is what a provider does to its events.
 
-/// A group of lies, one a row: its name, when it lies, what it is about, and the behaviour of the server.
+/// Defines a group of lies, one a row: the name, the requests, a description, and the behaviour of the server.
 macro_rules! lies {
     ($($name:literal, $on:ident, $about:literal => $behaviour:expr;)*) => {
         pub(super) const LIES: &[Lie] = &[$(Lie::new($name, $about, $on, || $behaviour)),*];
@@ -28,7 +28,7 @@ use loop_mock::{Behaviour, Lie, On};
 use prompt::Prompt;
 use twist::{Twist, Twister};
 
-/// All of them, by what lies, those that `loopgate mock --behaviour` knows among them.
+/// All lies in groups, including those of `loopgate mock --behaviour`.
 pub fn groups() -> [(&'static str, &'static [Lie]); 8] {
     [
         ("command", Lie::ALL),
@@ -42,25 +42,25 @@ pub fn groups() -> [(&'static str, &'static [Lie]); 8] {
     ]
 }
 
-/// All of them, in the order of their groups.
+/// All lies, in the order of their groups.
 pub fn all() -> impl Iterator<Item = &'static Lie> {
     groups().into_iter().flat_map(|(_, lies)| lies)
 }
 
-/// The one of this name.
+/// The lie of this name.
 pub fn find(name: &str) -> Option<&'static Lie> {
     all().find(|lie| lie.name == name)
 }
 
-/// What a model says in the place of an honest reply.
+/// Replaces an honest reply of the model.
 type Say = fn(&Prompt<'_>, ModelReply) -> ModelReply;
 
-/// The model says this in the place of its honest reply.
+/// A behaviour that replaces the reply of the model.
 fn saying(say: Say) -> Behaviour {
     Behaviour::model().saying(move |request, honest| say(&Prompt::of(request), honest))
 }
 
-/// The provider changes its events so.
+/// A behaviour whose events are changed by a twist.
 fn twisted(behaviour: Behaviour, twist: Twist) -> Behaviour {
     behaviour.rewritten(move |api| {
         let mut twister = Twister::new(api, twist);

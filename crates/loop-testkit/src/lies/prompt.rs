@@ -1,4 +1,4 @@
-//! What a lying model takes from its prompt: names of tools, headings, the nonce; and how it replies.
+//! Parses a prompt for a lying model: names of tools, headings, the nonce. Builds its replies.
 
 use loop_core::reply::FinishReason;
 use loop_core::types::{Arguments, ToolCall};
@@ -7,10 +7,10 @@ use loop_llm::scripted::{has_tools, nonce_of};
 use loop_llm::{Message, ModelReply, ModelRequest};
 use serde_json::{Value, json};
 
-/// A prompt, as far as a liar reads it.
+/// A prompt, as far as a lying model reads it.
 pub(super) struct Prompt<'a> {
     pub(super) request: &'a ModelRequest,
-    /// Each tool with a parameter that it requires, and whether that is a number.
+    /// Each tool with a required parameter, and whether that is a number.
     tools: Vec<(String, Option<(String, bool)>)>,
     pub(super) headings: Vec<String>,
     pub(super) item: String,
@@ -38,7 +38,7 @@ impl<'a> Prompt<'a> {
         self.request.messages.iter().filter(is_reply).count()
     }
 
-    /// A call of the first tool that only reads, about this.
+    /// A call of the first read-only tool, about this subject.
     pub(super) fn read(&self, about: &str) -> ToolCall {
         let reads = |name: &str| !WRITES.iter().any(|verb| name.starts_with(verb));
         let found = self.tools.iter().find(|(name, first)| reads(name) && first.is_some());
@@ -51,7 +51,7 @@ impl<'a> Prompt<'a> {
         }
     }
 
-    /// A call of the first tool that writes; of one that is not declared where there is none.
+    /// A call of the first tool that writes, or of an undeclared one if there is none.
     pub(super) fn write(&self) -> ToolCall {
         let writes = |name: &str| WRITES.iter().any(|verb| name.starts_with(verb));
         let name = self.tools.iter().map(|(name, _)| name.as_str()).find(|name| writes(name));
@@ -88,7 +88,7 @@ impl<'a> Prompt<'a> {
         nonce_of(self.request).unwrap_or_default()
     }
 
-    /// A reply that asks for these calls, in the way of the prompt's protocol.
+    /// A reply that requests these calls, in the protocol of the prompt.
     pub(super) fn asks(&self, honest: ModelReply, calls: Vec<ToolCall>) -> ModelReply {
         if self.is_conversation() {
             let (finish, stop) = (FinishReason::ToolUse, Some(ReplyEnd::ToolUse));
@@ -97,7 +97,7 @@ impl<'a> Prompt<'a> {
         says(format!("{}{}", body_of(&honest), self.contract("low", &calls)))
     }
 
-    /// An answer: the text in a conversation; before the contract of a sure model in a document.
+    /// An answer: the text in a conversation, or before a confident contract in a document.
     pub(super) fn answers(&self, text: &str) -> ModelReply {
         if self.is_conversation() {
             return says(text);
@@ -111,7 +111,7 @@ pub(super) fn says(text: impl Into<String>) -> ModelReply {
     ModelReply { stop: Some(ReplyEnd::EndTurn), ..ModelReply::text(text.into(), None) }
 }
 
-/// What an honest reply says before its contract block.
+/// The text of an honest reply before its contract block.
 pub(super) fn body_of(honest: &ModelReply) -> &str {
     honest.text.rfind("```json").and_then(|at| honest.text.get(..at)).unwrap_or(&honest.text)
 }

@@ -1,4 +1,4 @@
-//! Models that lie in what they reply, whatever the protocol of the run: nothing, too much, refusals, claims.
+//! Lies of models in replies, for every protocol of a run: nothing, too much, refusals, claims.
 
 use loop_core::reply::FinishReason;
 

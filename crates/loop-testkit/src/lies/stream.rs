@@ -1,4 +1,4 @@
-//! Providers that change their own events: ends, tokens, ids, forms of the stream.
+//! Lies of providers in their event streams: ends, usage, ids, and formats.
 
 use super::On::{Every, Main, Once};
 use super::dialect::EndWord;

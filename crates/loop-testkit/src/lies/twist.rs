@@ -1,5 +1,5 @@
-//! What a provider does to its own events before they leave: each twist is written once, and [`dialect`] says where
-//! the events of a protocol hold what it changes.
+//! Twists: what a provider does to its own events before it sends them. Each twist is defined once. [`dialect`] has the
+//! places in the events of each protocol.
 
 use loop_llm::codec::Api;
 use serde_json::{Value, json};
@@ -7,46 +7,46 @@ use serde_json::{Value, json};
 use super::dialect::{self, EndWord};
 use loop_mock::Frames;
 
-/// A change to the events of a stream. Replies that are no stream are not changed.
+/// A change to the events of a stream. Replies without streaming stay unchanged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Twist {
-    /// The end is reported with this word.
+    /// Reports this end.
     End(EndWord),
-    /// The event with the end is left out, and the mark after it.
+    /// Omits the event with the end, and the marker after it.
     NoEnd,
-    /// The mark that nothing follows is left out.
+    /// Omits the marker for the end of the stream.
     NoMark,
-    /// The last event comes twice.
+    /// Sends the last event twice.
     MarkTwice,
-    /// A whole reply of text follows the end.
+    /// Sends a whole reply of text after the end.
     TextAfterEnd,
-    /// Tokens are reported in this way.
+    /// Reports the usage in this way.
     Usage(Tokens),
-    /// Each piece of text is this in its place.
+    /// Replaces each chunk of text.
     Text(Piece),
-    /// Each piece of a call's arguments is this in its place.
+    /// Replaces each chunk of a call's arguments.
     Arguments(Piece),
-    /// A call's name is this.
+    /// Replaces a call's name.
     Name(&'static str),
-    /// Each event that names a call names another one, the first apart.
+    /// Changes the name in each event of a call but the first.
     NameChanges,
-    /// Each call has this id.
+    /// Gives each call this id.
     CallId(&'static str),
-    /// Calls and blocks are numbered so much higher.
+    /// Adds this to the numbers of calls and blocks.
     IndexGap(u64),
-    /// The model that serves is this.
+    /// Replaces the name of the model.
     Model(&'static str),
-    /// The reply has another id in each event.
+    /// Gives the reply another id in each event.
     ReplyIdChanges,
-    /// The role is this.
+    /// Replaces the role.
     Role(&'static str),
-    /// The member that holds the reply's pieces is this.
+    /// Replaces the member with the reply's parts.
     Body(Piece),
-    /// The stream is written in this form.
+    /// Writes the stream in this format.
     Form(Form),
 }
 
-/// What is in the place of a text, a call's arguments or a list.
+/// The replacement of a text, of a call's arguments or of a list.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Piece {
     Null,
@@ -55,35 +55,35 @@ pub(super) enum Piece {
     Object,
     /// Half a surrogate pair, as JSON writes it.
     HalfSurrogate,
-    /// Bytes that are no UTF-8.
+    /// Bytes that are not UTF-8.
     BadUtf8,
-    /// The rest of an object is left out.
+    /// An object that is cut.
     Cut,
-    /// The pieces after the first are left out.
+    /// Only the first chunk.
     FirstOnly,
 }
 
-/// In which way tokens are reported.
+/// How usage is reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Tokens {
     Never,
     Negative,
     /// A thousand times as many.
     ThousandTimes,
-    /// Beyond what 64 bits hold.
+    /// More than 64 bits can represent.
     BeyondWords,
     Fractions,
     Texts,
     AList,
-    /// First half of them, then all.
+    /// First half of it, then all.
     TwiceGrowing,
-    /// First twice as many, then the true ones.
+    /// First twice as much, then the true usage.
     TwiceShrinking,
-    /// Input and output change places.
+    /// Input and output are swapped.
     Swapped,
 }
 
-/// In which form events are written.
+/// The format of the events of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Form {
     /// A byte order mark comes first.
@@ -94,11 +94,11 @@ pub(super) enum Form {
     OldLineEnds,
     /// A comment comes before each event.
     Comments,
-    /// There is no space behind `data:`.
+    /// There is no space after `data:`.
     NoSpace,
     /// The JSON of an event is written over several lines.
     ManyLines,
-    /// Each event has an id and a time to wait as well.
+    /// Each event also has an id and a retry time.
     MoreFields,
     /// Events of an unknown kind come between.
     UnknownEvents,
@@ -110,9 +110,9 @@ pub(super) enum Form {
     Nonsense,
     /// An event that is not an object comes after the first one.
     NotAnObject,
-    /// Each event has an unknown member of this many arrays within each other.
+    /// Each event has an unknown member with this many nested arrays.
     Deep(u32),
-    /// Each event has an unknown number that no float holds.
+    /// Each event has an unknown number that no float can represent.
     HugeNumber,
     /// Each event has its members twice, the first time as `null`.
     DuplicateMembers,
@@ -120,11 +120,11 @@ pub(super) enum Form {
     Padding(u32),
     /// The events have no names.
     NoNames,
-    /// The stream begins with lines of a log.
+    /// The stream begins with log lines.
     LogLines,
 }
 
-/// Applies twists to the events of one stream, in their order.
+/// Applies a twist to the events of one stream, in order.
 #[derive(Debug)]
 pub(super) struct Twister {
     api: Api,
@@ -142,7 +142,7 @@ impl Twister {
         Self { api, twist, events: 0, named: 0, pieces: 0 }
     }
 
-    /// The frames in place of these.
+    /// Replaces these frames.
     pub(super) fn frames(&mut self, frames: &mut Frames) {
         let taken = std::mem::take(frames);
         for frame in taken {
@@ -285,7 +285,7 @@ impl Piece {
 }
 
 impl Tokens {
-    /// These tokens, reported in this way.
+    /// The usage, reported in this way.
     fn tell(self, reported: Value) -> Value {
         match self {
             Self::Never => Value::Null,
@@ -315,7 +315,7 @@ impl Tokens {
     }
 }
 
-/// The value with each whole number changed.
+/// The value with each integer changed.
 fn scaled(value: &Value, change: impl Fn(u64) -> u64) -> Value {
     each(value, &|count| change(count).into())
 }
@@ -330,7 +330,7 @@ fn each(value: &Value, change: &dyn Fn(u64) -> Value) -> Value {
     }
 }
 
-/// One event as it is changed: its JSON, or its bytes where it has none.
+/// A changed event: its JSON, or its bytes if it has none.
 #[derive(Clone, Debug)]
 struct Event {
     name: Option<String>,
@@ -437,7 +437,7 @@ fn with_member(data: &[u8], member: &str) -> Vec<u8> {
     }
 }
 
-/// The bytes with what JSON cannot write in the place of its mark.
+/// The bytes, with the placeholder replaced by what JSON cannot represent.
 fn raw(data: &[u8]) -> Vec<u8> {
     let marks: [(&str, &[u8]); 3] =
         [(HALF_SURROGATE, b"half \\ud83d"), (BAD_UTF8, b"bad \xC3\x28 \xFF"), (HUGE, b"")];

@@ -1,4 +1,4 @@
-//! Models that lie about values: each document cites evidence for something that the evidence does not say.
+//! Lies of models about values: each document cites evidence for something that the evidence does not contain.
 
 use loop_llm::ModelReply;
 
@@ -31,7 +31,7 @@ lies! {
         saying(|prompt, honest| documents(prompt, honest, &[Kind::Item]));
 }
 
-/// What is wrong with a value.
+/// How a value is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Digit,
@@ -61,7 +61,8 @@ impl Kind {
     ];
 }
 
-/// A sure document whose sections state these lies. A conversation has no sections that cite: it is answered honestly.
+/// A confident document whose sections contain these lies. A conversation has no citing sections, so it gets an honest
+/// answer.
 fn documents(prompt: &Prompt<'_>, honest: ModelReply, kinds: &[Kind]) -> ModelReply {
     if prompt.is_conversation() {
         return honest;
@@ -71,7 +72,7 @@ fn documents(prompt: &Prompt<'_>, honest: ModelReply, kinds: &[Kind]) -> ModelRe
     says(format!("{}{}", prompt.sections(|_| body.clone()), prompt.contract("high", &[])))
 }
 
-/// What the liar has read.
+/// The evidence that a lying model has read.
 struct Known<'a> {
     /// The number of the evidence that it cites, and its text.
     id: &'a str,
@@ -81,7 +82,7 @@ struct Known<'a> {
     item: &'a str,
 }
 
-/// What a liar says of evidence that has no value of a kind.
+/// The invented value if the evidence has no value of a kind.
 const INVENTED: &str = "73,914.26";
 
 impl<'a> Known<'a> {
@@ -94,7 +95,7 @@ impl<'a> Known<'a> {
         Self { id, text, others: others.collect(), item: &prompt.item }
     }
 
-    /// Whether nothing that the model has read has this text.
+    /// Whether this text occurs nowhere in what the model has read.
     fn is_new(&self, value: &str) -> bool {
         !self.text.contains(value)
             && !self.item.contains(value)
@@ -148,7 +149,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// A number of the evidence with two digits swapped, so that nothing has it.
+    /// A number of the evidence with two digits swapped, which occurs nowhere else.
     fn swapped(&self) -> String {
         let swapped = numbers(self.text).filter(|it| it.len() > 2).filter_map(|number| {
             let mut digits: Vec<char> = number.chars().collect();
@@ -161,7 +162,7 @@ impl<'a> Known<'a> {
         swapped.into_iter().next().unwrap_or_else(|| INVENTED.to_owned())
     }
 
-    /// The day after one of the evidence, which nothing has.
+    /// A day after one in the evidence, which occurs nowhere else.
     fn next_day(&self) -> String {
         let days = self.text.split(|c: char| !(c.is_ascii_digit() || c == '-')).filter(|it| it.len() == 10);
         let next = days.filter_map(|day| {
@@ -184,7 +185,7 @@ fn numbers(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A number with one digit that is left. `None`: it has no more.
+/// A number rounded to one digit. `None`: it has only one.
 fn too_far(number: &str) -> Option<String> {
     let whole = number.split('.').next()?;
     let first: u64 = whole.get(..1)?.parse().ok().filter(|first| *first > 0)?;

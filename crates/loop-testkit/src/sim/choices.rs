@@ -1,7 +1,7 @@
-//! Choices: the one source of what a simulation draws.
+//! Choices: the only source of randomness in a simulation.
 //!
-//! Every number comes from one seed, and is kept, so that a list of numbers is a simulation as well. Zero is always the
-//! plain choice: the shorter the list and the more zeros, the simpler the run. That is what shrinking uses.
+//! All numbers are from one seed, and are recorded, so that a list of numbers describes a simulation too. Zero is
+//! always the simplest choice: a shorter list with more zeros is a simpler run. Shrinking depends on that.
 
 /// A source of choices: a seed, or a list.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ impl Choices {
         Self { source: Source::Seed(seed), taken: Vec::new(), is_calm: false }
     }
 
-    /// These choices, then zeros.
+    /// These choices, followed by zeros.
     pub fn of_list(list: Vec<u32>) -> Self {
         Self { source: Source::List { list, at: 0 }, taken: Vec::new(), is_calm: false }
     }
@@ -48,23 +48,23 @@ impl Choices {
         drawn
     }
 
-    /// Whether something happens that happens once in `count` times. It does not where the choice is zero.
+    /// Whether an event of probability 1/`count` happens. Zero: it does not.
     pub fn one_in(&mut self, count: u32) -> bool {
         count > 0 && self.below(count.max(2)) == 1
     }
 
-    /// Whether something happens, in so many of a thousand times.
+    /// Whether an event of this probability, in thousandths, happens.
     pub fn per_mille(&mut self, rate: u32) -> bool {
         // Zero is "it does not happen", unless it always does.
         rate >= 1_000 || self.below(1_000) >= 1_000 - rate.min(1_000)
     }
 
-    /// One of these; the first is the plain one.
+    /// One of these. Zero chooses the first.
     pub fn of<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         all.get(self.below(all.len() as u32) as usize)
     }
 
-    /// From now on every choice is the plain one: faults have ended.
+    /// From now on every choice is zero: faults have ended.
     pub fn calm(&mut self) {
         self.is_calm = true;
     }
@@ -80,7 +80,7 @@ impl Choices {
     }
 }
 
-/// SplitMix64: 64 bits of state, and every seed is a good one.
+/// SplitMix64: 64 bits of state, for which every seed is suitable.
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;

@@ -1,4 +1,4 @@
-//! The next event of a hostile simulation: what is commanded is done in one way or another, or something else happens.
+//! Draws the next event of a hostile simulation: the result of a command, or something unexpected.
 
 use loop_core::run::{
     CallModel, Check, CheckResult, PersonAnswer, Phase, PromptSize, Refusal, RunTool, SaveResult, StopMode,
@@ -9,7 +9,7 @@ use loop_core::{Command, Event, EventKind, Quote, Run};
 use crate::sim::{Choices, replies};
 use crate::{broken, rejected};
 
-/// What happens next, and at which instant. `now` is the clock of the world, which the draw may move.
+/// The next event and its instant. `now` is the clock of the world, which this may move.
 pub(crate) fn next(choices: &mut Choices, run: &Run, log: &[Event], now: &mut u64) -> Event {
     let commands = run.commands();
     let what = if choices.is_calm() { 0 } else { choices.below(100) };
@@ -42,7 +42,7 @@ pub(crate) fn next(choices: &mut Choices, run: &Run, log: &[Event], now: &mut u6
     Event { at: Millis(*now), kind }
 }
 
-/// The clock moves to the run's deadline, and a bit beyond it.
+/// Moves the clock to the run's deadline and a bit beyond it.
 fn past_deadline(choices: &mut Choices, run: &Run, now: &mut u64) -> EventKind {
     if let Some(due) = run.deadline() {
         *now = due.0.max(*now) + u64::from(choices.below(2)) * 3;
@@ -133,7 +133,7 @@ fn follow(choices: &mut Choices, run: &Run, command: &Command, now: &mut u64) ->
     }
 }
 
-/// How a check ends. One that may ask a model has asked it or not.
+/// The result of a check, which may have called a model.
 fn checked(choices: &mut Choices, key: CommandKey, attempt: u32, asks: bool) -> EventKind {
     let result = match choices.below(4) {
         0 | 1 => CheckResult::Passed,
@@ -166,8 +166,8 @@ fn announce(choices: &mut Choices, run: &Run, call: &CallModel) -> EventKind {
     EventKind::announced(key, attempt, prompt, run.started().prompts, quoted)
 }
 
-/// What a shared budget leaves, if it refuses the call: nothing, or a part of what the call and the final pass after it
-/// may cost. Now and then just as much as they may cost, which is not a reason to refuse.
+/// The rest of a shared budget that refuses the call: nothing, or a part of the worst case of the call and the final
+/// pass after it. Sometimes exactly the worst case, which does not justify a refusal.
 fn shared_rest(choices: &mut Choices, run: &Run, key: &CommandKey, quote: &Quote) -> Option<PicoUsd> {
     if !choices.one_in(10) {
         return None;
@@ -178,10 +178,10 @@ fn shared_rest(choices: &mut Choices, run: &Run, key: &CommandKey, quote: &Quote
     Some(if part == 8 { PicoUsd(needs.saturating_sub(u64::from(choices.below(2)))) } else { left })
 }
 
-/// The accounts that a driver may have checked.
+/// The accounts of approvers.
 const ACCOUNTS: [&str; 3] = ["token 1", "token 2", "token 3"];
 
-/// The first of these accounts with which it may be done.
+/// The first of these accounts that is allowed.
 fn approver(accounts: &[&str], may: impl Fn(&str) -> bool) -> Approver {
     let account = accounts.iter().copied().find(|account| may(account)).unwrap_or_default();
     Approver { account: account.into(), user: "".into(), claim: None }
@@ -193,14 +193,14 @@ fn has_approved(run: &Run, key: &CommandKey, account: &str) -> bool {
     request.is_some_and(|request| request.approvers.iter().any(|by| *by.account == *account))
 }
 
-/// The announcement of a read that starts before its reply is complete, if one may.
+/// The announcement of an eager read, if one is allowed.
 fn eager(choices: &mut Choices, run: &Run, call: &CallModel, now: u64) -> Option<EventKind> {
     let name = (*choices.of(&["fetch_device", "fetch_docs"])?).into();
     let arguments = r#"{"target":"d"}"#.into();
     run.eager_read(Millis(now), (call.key, call.attempt), &name, &arguments).ok()
 }
 
-/// How a call in flight ends.
+/// The result of a model call in flight.
 fn settle(choices: &mut Choices, run: &Run, call: &CallModel, now: u64) -> EventKind {
     let (key, attempt) = (call.key, call.attempt);
     if choices.below(8) == 7 {
@@ -214,7 +214,7 @@ fn settle(choices: &mut Choices, run: &Run, call: &CallModel, now: u64) -> Event
     EventKind::ModelReplied { key, attempt, reply: reply.into() }
 }
 
-/// Something that seldom fits: an event again, of another try, from the past, or early; an answer to something else.
+/// An event that seldom fits: repeated, of another attempt, from the past, early, or an answer to something else.
 fn stray(choices: &mut Choices, run: &Run, log: &[Event], now: u64) -> Event {
     let at = Millis(now);
     let kind = match choices.below(8) {
@@ -238,7 +238,7 @@ fn stray(choices: &mut Choices, run: &Run, log: &[Event], now: u64) -> Event {
     Event { at, kind }
 }
 
-/// An answer that should seldom count: for an action that may not wait, or with the binding of something else.
+/// An answer that seldom counts: for an action that may not wait, or with another binding.
 fn answer(choices: &mut Choices, run: &Run) -> EventKind {
     let recent = run.actions().iter().rev().nth(choices.below(3) as usize);
     let key = recent.map_or(CommandKey::new(1, Slot::Action(0)), |action| action.key);

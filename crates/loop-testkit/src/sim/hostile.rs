@@ -1,4 +1,4 @@
-//! One hostile simulation: events are drawn and applied until the run is done, and each step is checked.
+//! A hostile simulation: events are drawn and applied until the run is done, and each step is checked.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use crate::sim::check::{self, Ghost};
 use crate::sim::events;
 use crate::sim::{Choices, HostileWorld};
 
-/// How many seeds share a world. A world costs more to make than a run in it.
+/// How many seeds share a world, which costs more to make than a run in it.
 const RUNS_OF_A_WORLD: u64 = 64;
 
 /// Whether and when the faults of a simulation end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Faults continue until the run has taken many events.
+    /// Faults continue until the run has received many events.
     Safety,
-    /// Faults end soon: from there on the run must end within its bound.
+    /// Faults end soon, after which the run must end within its bound.
     Liveness,
 }
 
 impl Mode {
-    /// The mode of a seed: one in five is about liveness.
+    /// The mode of a seed: one in five is for liveness.
     pub fn of(seed: u64) -> Self {
         if seed.is_multiple_of(5) { Self::Liveness } else { Self::Safety }
     }
@@ -38,7 +38,7 @@ pub struct SimFault {
     pub what: String,
 }
 
-/// What a simulation came to.
+/// The result of a simulation.
 #[derive(Clone, Debug)]
 pub struct Simulated {
     /// The events that were accepted, the first one included, each with the core's notes.
@@ -47,13 +47,13 @@ pub struct Simulated {
     pub run: Run,
     /// How many events were rejected.
     pub rejected: u32,
-    /// The first invariant that did not hold.
+    /// The first violated invariant.
     pub fault: Option<SimFault>,
     /// The choices that led to it.
     pub choices: Vec<u32>,
 }
 
-/// What many simulations came to.
+/// The results of many simulations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Runs that were driven to their end.
@@ -99,7 +99,7 @@ pub(crate) fn world_of(seed: u64) -> u64 {
 /// Simulates the seeds `from..to`, until one breaks an invariant.
 ///
 /// # Errors
-/// The first seed that breaks an invariant, and what it came to.
+/// The first seed that violates an invariant, and its result.
 pub fn simulate(from: u64, to: u64) -> Result<Tally, (u64, Box<Simulated>)> {
     let mut tally = Tally::default();
     let mut world = None;
@@ -129,15 +129,15 @@ pub(crate) fn drawn_world(seed: u64) -> HostileWorld {
     HostileWorld::drawn(&mut Choices::of_seed(world_of(seed) ^ WORLDS))
 }
 
-/// Keeps the numbers of worlds and of runs apart.
+/// Separates the random numbers of worlds from those of runs.
 const WORLDS: u64 = 0x5157_0000_0000_0000;
 
-/// The first violation of the core's own invariants, as a fault.
+/// The first violation of the core's invariants, as a fault.
 fn first_of(violations: &[Violation]) -> Option<SimFault> {
     violations.first().map(|it| SimFault { check: it.name, what: it.to_string() })
 }
 
-/// Simulates one run with these choices, until it is done or an invariant does not hold.
+/// Simulates one run with these choices, until it is done or an invariant is violated.
 pub fn simulate_choices(world: &HostileWorld, mode: Mode, mut choices: Choices) -> Simulated {
     let calm_after = match mode {
         Mode::Liveness => choices.below(14),

@@ -1,11 +1,11 @@
-//! The hostile simulation: many runs of the real core in virtual time, each drawn from one seed.
+//! The hostile simulator: many runs of the real core in virtual time, each drawn from one seed.
 //!
-//! Everything is drawn from the seed: the spec with its limits, what models, tools, people and clocks do, and when the
-//! driver dies. After each event the invariants of the core are checked, and what they cannot see: which events are
-//! accepted, what is charged, and whether the run ends in time ([`simulate`]). A seed that breaks one is shrunk to a short
-//! list of events ([`shrink`]).
+//! The seed determines the spec with its limits, the behaviour of models, tools, people and clocks, and when the driver
+//! crashes. After each event the core's invariants are checked, and more that they cannot see: which events are
+//! accepted, what is charged, and whether the run ends in time ([`simulate`]). A seed that violates one is shrunk to a
+//! short list of events ([`shrink`]).
 //!
-//! No simulation calls a model or runs a tool, and none reads the clock.
+//! A simulation calls no model, runs no tool and reads no clock.
 
 mod check;
 mod choices;
@@ -23,7 +23,7 @@ pub use replies::drawn_reply;
 pub use shrink::{Shrunk, shrink, shrink_choices};
 pub use world::{HostileWorld, NONCE};
 
-/// The seeds `A..B` that a variable of the environment names.
+/// The seeds `A..B` in an environment variable.
 pub fn named_seeds(variable: &str) -> Option<Range<u64>> {
     let text = std::env::var(variable).ok()?;
     let (from, to) = text.split_once("..")?;

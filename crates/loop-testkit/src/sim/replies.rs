@@ -1,4 +1,4 @@
-//! What simulated models and tools say: good and bad grammar, right and forged contracts, results of every status.
+//! Draws replies of models and results of tools: valid and invalid grammar, genuine and forged contracts, every status.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use loop_core::types::{
 use crate::sim::Choices;
 use crate::sim::world::{CUT, NONCE};
 
-/// The reply to a main call; where choices are calm, one that ends the run.
+/// A reply to a main call. If choices are calm, one that ends the run.
 pub(crate) fn reply(
     choices: &mut Choices,
     spec: &RunSpec,
@@ -34,7 +34,7 @@ pub(crate) fn reply(
     reply
 }
 
-/// A hostile reply to a selection or to a main call, for simulations of a driver. It writes [`NONCE`] for the nonce.
+/// A hostile reply to a selection or a main call, for simulations of a driver. It has [`NONCE`] as its nonce.
 pub fn drawn_reply(choices: &mut Choices, spec: &RunSpec, is_selection: bool) -> Reply {
     let (granted, reserved_input) = (spec.limits.output_tokens, 2_000);
     match is_selection {
@@ -76,7 +76,7 @@ fn name(choices: &mut Choices) -> &'static str {
     choices.of(&names).copied().unwrap_or_default()
 }
 
-/// How many calls a reply requests. None ends many runs.
+/// How many calls a reply requests. Zero ends many runs.
 fn count(choices: &mut Choices) -> u32 {
     choices.of(&[0, 1, 2, 1, 3, 2, 1, 2, 1, 2, 4, 1]).copied().unwrap_or_default()
 }
@@ -85,7 +85,7 @@ fn target(choices: &mut Choices) -> &'static str {
     choices.of(&["d", "e", "ops", "f", "g"]).copied().unwrap_or_default()
 }
 
-/// The arguments of a call, as a model writes them: valid, with a default left out, or wrong in one way.
+/// The arguments of a call: valid, without an optional one, or with one error.
 fn arguments(choices: &mut Choices) -> String {
     let target = target(choices);
     match choices.below(16) {
@@ -98,7 +98,7 @@ fn arguments(choices: &mut Choices) -> String {
     }
 }
 
-/// A call: now and then one that was requested before.
+/// A call, sometimes one that was requested before.
 fn requested(choices: &mut Choices, earlier: &[Arc<JudgedAction>]) -> (String, String) {
     let again = choices.one_in(6).then(|| choices.of(earlier)).flatten();
     match again {
@@ -203,7 +203,7 @@ fn finished(choices: &mut Choices, mut text: String, calls: Vec<ToolCall>) -> Re
     Reply { calls, finish, ..Reply::text(text) }
 }
 
-/// What the provider reports of a reply: usual usage, none, or more than was granted.
+/// The reported usage of a reply: as usual, none, or more than was granted.
 fn bill(choices: &mut Choices, reply: &mut Reply, granted: u64, reserved_input: u64) {
     let input = reserved_input / (1 + u64::from(choices.below(4)));
     let output = (granted / (1 + u64::from(choices.below(8)))).min(granted);
@@ -221,7 +221,7 @@ fn bill(choices: &mut Choices, reply: &mut Reply, granted: u64, reserved_input: 
     }
 }
 
-/// How a call to a model fails.
+/// A failure of a model call.
 pub(crate) fn failure(choices: &mut Choices, now: u64) -> ModelFailure {
     let kinds = [
         FailureKind::Overloaded,
@@ -284,13 +284,13 @@ pub(crate) fn observation(choices: &mut Choices, has_sub_call: bool) -> Observat
     observation
 }
 
-/// What a sub-call used.
+/// The usage of a sub-call.
 pub(crate) fn sub_call(choices: &mut Choices) -> SubCallUse {
     let usage = (!choices.one_in(3)).then_some(Usage { input: 300, output: 20, ..Usage::default() });
     SubCallUse::new(true, usage)
 }
 
-/// A text for people and models to say.
+/// A text of a person or a model.
 pub(crate) fn words(choices: &mut Choices) -> Arc<str> {
     choices.of(&["Look at d.", "Hurry.", "no"]).copied().unwrap_or_default().into()
 }

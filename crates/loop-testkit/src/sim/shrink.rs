@@ -1,27 +1,27 @@
-//! Shrinking: from a list of choices that breaks an invariant to a short one that breaks the same.
+//! Shrinks a list of choices that violates an invariant to a short one that violates the same.
 
 use std::fmt;
 
 use crate::sim::Choices;
 use crate::sim::hostile::{Mode, SimFault, Simulated, drawn_world, simulate_choices};
 
-/// How many simulations a shrinking may take.
+/// The most simulations of a shrinking.
 const TRIES: u32 = 4_000;
 
-/// A fault with the shortest events that were found for it.
+/// A fault with the shortest list of events that was found for it.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
     /// The seed.
     pub seed: u64,
     /// The broken invariant.
     pub fault: SimFault,
-    /// The simulation that breaks it.
+    /// The simulation that violates it.
     pub simulated: Simulated,
-    /// How many events the seed took until the fault.
+    /// How many events the original seed needed until the fault.
     pub from_events: usize,
 }
 
-/// Shrinks the simulation of a seed that breaks an invariant. `None`: it breaks none.
+/// Shrinks the simulation of a seed. `None`: it violates no invariant.
 pub fn shrink(seed: u64) -> Option<Shrunk> {
     let world = drawn_world(seed);
     let mode = Mode::of(seed);
@@ -36,11 +36,11 @@ pub fn shrink(seed: u64) -> Option<Shrunk> {
     Some(Shrunk { seed, fault: simulated.fault.clone()?, simulated, from_events })
 }
 
-/// The simplest simulation that is found from `first` in at most `max_tries` simulations: choices are left out, or are
-/// zero.
+/// The simplest simulation that is found from `first` in at most `max_tries` simulations, by removing choices and
+/// setting them to zero.
 ///
-/// `shape` gives a simulation's events and choices. `again` simulates a list of choices, and gives a simulation where it
-/// breaks the same check.
+/// `shape` returns a simulation's events and choices. `again` simulates a list of choices, and returns the simulation
+/// if it violates the same check.
 pub fn shrink_choices<S>(
     first: S,
     max_tries: u32,
@@ -87,7 +87,7 @@ fn zeroed(choices: &[u32], from: usize, to: usize) -> Vec<u32> {
     choices.iter().enumerate().map(choice).collect()
 }
 
-/// Fewer events are simpler, then fewer choices that are not zero, then fewer choices.
+/// The order of simplicity: fewer events, then fewer choices other than zero, then fewer choices.
 fn weight(events: usize, choices: &[u32]) -> (usize, usize, usize) {
     (events, choices.iter().filter(|choice| **choice != 0).count(), choices.len())
 }

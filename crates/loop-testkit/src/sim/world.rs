@@ -1,4 +1,4 @@
-//! The worlds of hostile simulations: specs with tight limits, of every protocol, drawn from choices.
+//! Worlds of hostile simulations: specs of every protocol with tight limits, drawn from choices.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use serde_json::json;
 
 use crate::sim::Choices;
 
-/// The nonce of every simulated run of the core. A drawn reply contains it where a model would write the run's own.
+/// The nonce of every simulated run. A drawn reply contains it in place of the run's own.
 pub const NONCE: &str = "n-5e3d";
 
 /// A text that only incomplete parts of replies contain.
 pub(crate) const CUT: &str = "CUT-HERE";
 
-/// What a simulated run is started with.
+/// The inputs of a simulated run.
 #[derive(Clone, Debug)]
 pub struct HostileWorld {
     /// The spec.
@@ -205,7 +205,7 @@ fn gate(choices: &mut Choices, gate: &mut GateSettings) {
     gate.eager = choices.one_in(4).then_some(true);
 }
 
-/// A second model that is asked, where a section is marked for it.
+/// Adds a second opinion to a section, if drawn.
 fn second_opinion(choices: &mut Choices, spec: &mut RunSpec) {
     if spec.sections().iter().any(|section| section.verify) {
         let tier =
@@ -214,7 +214,7 @@ fn second_opinion(choices: &mut Choices, spec: &mut RunSpec) {
     }
 }
 
-/// What evals might have measured of the base model, where they did.
+/// Adds a calibration of the base model, if drawn.
 fn calibration(choices: &mut Choices, spec: &mut RunSpec) {
     if !spec.protocol.properties().states_confidence || !choices.one_in(4) {
         return;

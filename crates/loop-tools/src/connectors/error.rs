@@ -28,7 +28,7 @@ pub enum ConnectorError {
         /// SQLite's message.
         message: String,
     },
-    /// Another program holds the file, for longer than it is waited for.
+    /// Another program locks the file for longer than the busy timeout.
     #[error(
         "{path}: another program holds it locked; end what that program does with it, or raise `busy_timeout_ms`"
     )]

@@ -1,12 +1,19 @@
 //! Tools that are made from configuration rather than from code.
 //!
-//! Each connector turns one source into one [`Tool`](crate::Tool) (S0-79): a query or a change over a SQLite file
-//! ([`SqlTool`]), a folder of documents ([`DocsTool`]); behind the feature `http` one request to a server (`HttpTool`); behind
-//! the feature `command`, on Unix, a program (`CommandTool`); behind the feature `files` the files of a folder (`FilesTool`);
-//! behind the feature `postgres` a query or a change over a PostgreSQL database (`PostgresTool`); behind the feature `mcp`, on
-//! Unix, a tool that a server of the Model Context Protocol offers (`McpTool`).
-//! Everything that can be wrong with the configuration is said when the tool is made, in one line ([`ConnectorError`]); what
-//! goes wrong in a call is a failed result.
+//! Each connector turns one source into a [`Tool`](crate::Tool):
+//!
+//! | tool | source | feature |
+//! |---|---|---|
+//! | [`SqlTool`] | a query or a change over a SQLite file | `connectors` |
+//! | [`DocsTool`] | a folder of documents | `connectors` |
+//! | `HttpTool` | one request to a server | `http` |
+//! | `CommandTool` | a program, on Unix | `command` |
+//! | `FilesTool` | the files of a folder | `files` |
+//! | `PostgresTool` | a query or a change over a PostgreSQL database | `postgres` |
+//! | `McpTool` | a tool that a server of the Model Context Protocol offers, on Unix | `mcp` |
+//!
+//! An error in the configuration is reported when the tool is made, in one line ([`ConnectorError`]). An error in a call is
+//! a failed result.
 //!
 //! What it does not do: it reads no configuration file, decides nothing, and writes to no source that was not opened for it
 //! ([`Database::open_writable`], [`Database::working_copy`]): every query has a connection that cannot write. Beyond that it

@@ -1,4 +1,4 @@
-//! What the environment and a user's `config.toml` say for commands that name no model, journal or domain.
+//! The user's defaults for commands that name no model, journal or domain: environment variables and `config.toml`.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ use crate::output::Failure;
 /// The variable with the model.
 const MODEL: &str = "LOOPGATE_MODEL";
 
-/// A setting of the user, and where it was said.
+/// A default of the user, and where it is set.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Setting {
     pub(crate) key: &'static str,
@@ -21,10 +21,10 @@ pub(crate) struct Setting {
     pub(crate) origin: String,
 }
 
-/// What the user set, as far as anything is set: a variable comes before the file.
+/// The user's defaults. A variable takes precedence over the file.
 ///
 /// # Errors
-/// The first thing that is wrong, with its place.
+/// The first error, with its place.
 pub(crate) fn settings() -> Result<&'static [Setting], Failure> {
     static SETTINGS: OnceLock<Result<Vec<Setting>, Failure>> = OnceLock::new();
     let settings = SETTINGS.get_or_init(read).as_ref();
@@ -63,14 +63,14 @@ fn read() -> Result<Vec<Setting>, Failure> {
     Ok(settings)
 }
 
-/// The path of the user's file. `None`: there is no home folder.
+/// The path of the user's `config.toml`. `None`: there is no home folder.
 pub(crate) fn file() -> Option<PathBuf> {
     // A relative path counts as none, as the XDG specification says.
     let given = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     Some(given.or_else(|| Some(std::env::home_dir()?.join(".config")))?.join("loopgate/config.toml"))
 }
 
-/// A path of the user's file, below the home folder after `~/`.
+/// A path in the user's file. `~/` is the home folder.
 fn placed(path: String) -> String {
     let home = path.strip_prefix("~/").zip(std::env::home_dir());
     home.map_or(path.clone(), |(rest, home)| home.join(rest).display().to_string())
@@ -80,7 +80,7 @@ pub(crate) fn setting(key: &str) -> Option<&'static Setting> {
     settings().ok()?.iter().find(|setting| setting.key == key)
 }
 
-/// The model of runs that begin. `None`: the user names none.
+/// The default model for new runs. `None`: the user has none.
 pub(crate) fn model() -> Option<UserModel> {
     let Setting { value, origin, .. } = setting("model")?;
     let (tier, model) = tiered::model_in(origin, value).ok()?;
@@ -89,7 +89,7 @@ pub(crate) fn model() -> Option<UserModel> {
     Some(UserModel { place: format!("{origin}: {value}"), tier, model, base_url, is_general })
 }
 
-/// The `journal` or the `domain` of commands that name none. `None`: the user names none.
+/// The default `journal` or `domain`. `None`: the user has none.
 pub(crate) fn path(key: &str) -> Option<PathBuf> {
     Some(PathBuf::from(&setting(key)?.value))
 }

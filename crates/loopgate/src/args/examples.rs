@@ -1,17 +1,17 @@
-//! Examples in the help of each command, from `examples.txt`: a line with the command, then its examples.
+//! Adds examples to the help of each command, from `examples.txt`: a line with the command, then its examples.
 
 use clap::Command;
 
 const EXAMPLES: &str = include_str!("examples.txt");
 
-/// The examples of a command, by its names behind that of the program.
+/// The examples of a command, by its names without that of the program.
 fn of(command: &str) -> Option<&'static str> {
     let mut parts = EXAMPLES.split("\n\n").filter_map(|part| part.trim().split_once('\n'));
     parts.find_map(|(name, examples)| (name == command).then_some(examples))
 }
 
-/// The command line with examples in front of what follows the options in the help of each command below. `path` has the
-/// names before that of the command.
+/// Adds examples to the help of each subcommand, before the text after the options. `path` has the names of the parent
+/// commands.
 pub(crate) fn with_examples(command: Command, path: &str) -> Command {
     let path = format!("{path} {}", command.get_name()).trim().to_owned();
     let command = command.mut_subcommands(|command| with_examples(command, &path));
@@ -27,7 +27,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::args::behind_the_command;
 
-    /// The words of an example as a shell reads them, up to where its output goes.
+    /// The words of an example as a shell splits them, up to a redirection.
     fn words(example: &str) -> Vec<String> {
         let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
         for c in example.chars() {
@@ -43,7 +43,7 @@ pub(crate) mod tests {
         words
     }
 
-    /// Every command that does something itself, by its names.
+    /// Every command without subcommands, by its names.
     fn leaves(command: &Command, path: &str, all: &mut Vec<String>) {
         for below in command.get_subcommands() {
             let path = format!("{path} {}", below.get_name()).trim().to_owned();
@@ -54,7 +54,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// What is wrong with the examples of a program: each command has two, and reads them.
+    /// Errors in the examples of a program: each command needs two, and must parse them.
     pub(crate) fn wrong(program: &Command) -> Vec<String> {
         let mut all = Vec::new();
         leaves(program, "", &mut all);

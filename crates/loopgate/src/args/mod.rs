@@ -1,4 +1,4 @@
-//! Arguments that several commands have.
+//! Arguments that several commands share.
 
 pub(crate) mod environment;
 pub(crate) mod examples;
@@ -71,7 +71,7 @@ pub(crate) struct RequestArgs {
 }
 
 impl RequestArgs {
-    /// The item with what the request says.
+    /// The item with the request's trace, span and caller.
     pub(crate) fn on(&self, item: WorkItem) -> Result<WorkItem, Failure> {
         Ok(WorkItem {
             caller: name_of("--caller", self.caller.as_deref())?,
@@ -97,7 +97,7 @@ impl RequestArgs {
     }
 }
 
-/// Reads one of these values, each with its name and what its help says.
+/// Parses one of these values. Each has a name and a help text.
 pub(crate) fn one_of<T, const N: usize>(
     values: [(&'static str, &'static str, T); N],
 ) -> impl TypedValueParser<Value = T>
@@ -114,7 +114,7 @@ where
     })
 }
 
-/// Reads `ADDRESS:PORT`. A port alone is one of this machine.
+/// Parses `ADDRESS:PORT`. A port alone means the loopback address.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     let port = text.strip_prefix("localhost").unwrap_or(text);
     match port.strip_prefix(':').unwrap_or(port).parse::<u16>() {
@@ -123,7 +123,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     }
 }
 
-/// Reads `KEY=VALUE` of `--set`.
+/// Parses `KEY=VALUE` of `--set`.
 pub(crate) fn setting(text: &str) -> Result<(String, String), Failure> {
     let Some((key, value)) = text.split_once('=') else {
         return Err(Failure::new(format!("--set {text}: expected KEY=VALUE, for example limits.passes=3")));
@@ -148,7 +148,7 @@ pub(crate) struct ReportArgs {
 }
 
 impl ReportArgs {
-    /// How much of an outcome's evidence is printed. `None`: no JSON is printed.
+    /// How much of an outcome's evidence is printed. `None`: the output is not JSON.
     pub(crate) fn detail(self) -> Option<EvidenceDetail> {
         self.json.then_some(EvidenceDetail::Full)
     }
@@ -175,7 +175,7 @@ pub(crate) struct JournalArgs {
 }
 
 impl JournalArgs {
-    /// Where the journal is: as the option says, else as the user prefers.
+    /// The path of the journal: from the option, or the user's default.
     pub(crate) fn path(&self) -> PathBuf {
         self.journal
             .clone()
@@ -233,7 +233,7 @@ pub(crate) const DETAILS: [(&str, &str, EvidenceDetail); 3] = [
 ];
 
 impl JsonArgs {
-    /// How much of the evidence is printed. `None`: no JSON is printed.
+    /// How much of the evidence is printed. `None`: the output is not JSON.
     pub(crate) fn detail(self) -> Option<EvidenceDetail> {
         self.json.then_some(self.evidence)
     }
@@ -252,19 +252,19 @@ pub(crate) struct AgainArgs {
 }
 
 impl AgainArgs {
-    /// How a run of a journal is resumed by a server.
+    /// How a server resumes the runs in its journal.
     #[cfg(any(feature = "mcp-server", feature = "server"))]
     pub(crate) fn of_server(written: &WrittenArgs) -> Self {
         let journal = written.journal.clone();
         Self { folder: FolderArgs::default(), base_urls: Vec::new(), journal }
     }
 
-    /// What differs from how the run was begun.
+    /// The settings that replace those with which the run began.
     pub(crate) fn settings(&self) -> SettingArgs {
         SettingArgs { base_urls: self.base_urls.clone(), ..SettingArgs::default() }
     }
 
-    /// The option that names the journal again in a command that is printed.
+    /// The option `--journal` for a command that is printed.
     pub(crate) fn at(&self) -> String {
         at_journal(self.journal.journal.as_deref())
     }
@@ -291,12 +291,12 @@ pub(crate) struct SettingArgs {
 }
 
 impl DomainArgs {
-    /// The model that the user prefers, where no option says which model its tier has and the domain knows its provider.
+    /// The user's default model, if no option sets the model of its tier and the domain knows its provider.
     pub(crate) fn user_model(&self) -> Option<&UserModel> {
         self.preferred().filter(|user| user.not_in(&self.domain, self.settings.profile.as_deref()).is_none())
     }
 
-    /// That the model that the user prefers is not for this domain, as one line.
+    /// A line that says that the domain does not use the user's default model.
     pub(crate) fn not_preferred(&self) -> Option<String> {
         self.preferred()?.not_in(&self.domain, self.settings.profile.as_deref())
     }

@@ -1,4 +1,4 @@
-//! What options name: callers, traces, keys, tags.
+//! Parses options with names: callers, traces, keys, tags.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use loop_core::types::{TraceParent, is_clean};
 
 use crate::output::Failure;
 
-/// What an option names: one visible line of at most 200 characters.
+/// Checks the name in an option: one visible line of at most 200 characters.
 pub(crate) fn name_of(option: &str, text: Option<&str>) -> Result<Option<Arc<str>>, Failure> {
     let Some(text) = text else { return Ok(None) };
     let is_plain = |c: char| is_clean(c) && !matches!(c, '\n' | '\t');
@@ -18,8 +18,8 @@ pub(crate) fn name_of(option: &str, text: Option<&str>) -> Result<Option<Arc<str
     Ok(Some(text.trim().into()))
 }
 
-/// The span in which a run is submitted: that of the option, or of the variable `TRACEPARENT`. A variable that is not one
-/// is ignored, as the W3C demands: it was not set for this program.
+/// The parent span of a run: from the option, or from the variable `TRACEPARENT`. An invalid variable is ignored, as
+/// the W3C requires, since it may be meant for another program.
 pub(crate) fn traceparent(option: Option<&str>) -> Result<Option<TraceParent>, Failure> {
     match option {
         Some(text) => {
@@ -30,7 +30,7 @@ pub(crate) fn traceparent(option: Option<&str>) -> Result<Option<TraceParent>, F
     }
 }
 
-/// The tags of a run, each once.
+/// The tags of a run, without duplicates.
 pub(crate) fn tags(given: &[String]) -> Result<Vec<String>, Failure> {
     let mut tags: Vec<String> = Vec::new();
     for tag in given {

@@ -1,4 +1,4 @@
-//! Options that many commands have: the help of the program explains them once, and they are given before a command or after it.
+//! Global options: they are explained once in the help of the program, and can be given before or after a command.
 
 use std::ffi::OsString;
 
@@ -6,13 +6,13 @@ use clap::{Arg, Args as _, Command};
 
 use super::{EngineArgs, FolderArgs, JournalArgs, ReportArgs, SettingArgs};
 
-/// The options, in the order of the help.
+/// The global options, in the order of the help.
 fn options() -> Command {
     let with_settings = SettingArgs::augment_args(FolderArgs::augment_args(Command::new("shared")));
     JournalArgs::augment_args(ReportArgs::augment_args(EngineArgs::augment_args(with_settings)))
 }
 
-/// The program with the options, each of which a command says to have in one line of its help.
+/// Replaces the global options in the help of each command by one line.
 pub(crate) fn explained_once(program: Command) -> Command {
     let shared = options();
     program.mut_subcommands(|command| points(command, &shared)).args(shared.get_arguments())
@@ -36,8 +36,8 @@ fn points(command: Command, shared: &Command) -> Command {
         .after_help(format!("{line}{after}"))
 }
 
-/// The words of a command line with the options that are given before a command behind it, where they are read, and how many
-/// words the program and the command are.
+/// Moves global options before a command behind it, where clap reads them. Returns the words, and how many of them are
+/// the program and the command.
 pub(crate) fn behind_the_command(
     program: &Command,
     words: impl Iterator<Item = OsString>,

@@ -1,16 +1,16 @@
-//! Values that name a tier: `TIER=PROVIDER/NAME` and `TIER=URL`, base where none is named.
+//! Parses values with a tier: `TIER=PROVIDER/NAME` and `TIER=URL`. The default tier is base.
 
 use loop_core::types::Tier;
 use loop_llm::http::base_url_of;
 
 use crate::output::Failure;
 
-/// What `--model` gives: a tier, base where none is named, and `PROVIDER/NAME`.
+/// Parses `--model`: a tier and `PROVIDER/NAME`.
 pub(crate) fn model(text: &str) -> Result<(Tier, String), Failure> {
     model_in(&format!("--model {text}"), text)
 }
 
-/// The same, as it is given at `place`.
+/// Parses a model. `place` names the option or variable in messages.
 pub(crate) fn model_in(place: &str, text: &str) -> Result<(Tier, String), Failure> {
     let is_whole = |model: &str| model.contains('/') && !model.starts_with('/') && !model.ends_with('/');
     let (tier, model) = of_tier(text).filter(|(_, model)| is_whole(model)).ok_or_else(|| {
@@ -23,7 +23,7 @@ pub(crate) fn model_in(place: &str, text: &str) -> Result<(Tier, String), Failur
     Ok((tier, model.to_owned()))
 }
 
-/// What `--base-url` gives: a tier, base where none is named, and a URL.
+/// Parses `--base-url`: a tier and a URL.
 pub(crate) fn base_url(text: &str) -> Result<(Tier, String), Failure> {
     // What was given may hold a credential, and is not shown.
     let (tier, url) = of_tier(text).ok_or_else(|| {
@@ -35,13 +35,13 @@ pub(crate) fn base_url(text: &str) -> Result<(Tier, String), Failure> {
     Ok((tier, url.to_owned()))
 }
 
-/// The same options, each with its tier.
+/// The same values, each with its tier.
 pub(crate) fn tiered(given: &[String]) -> Vec<String> {
     let of = |(tier, rest): (Tier, &str)| format!("{}={rest}", tier.name());
     given.iter().map(|text| of_tier(text).map_or_else(|| text.clone(), of)).collect()
 }
 
-/// The tier that a value names, base where it names none, and the rest. `None`: there is no such tier.
+/// Splits a value into its tier and the rest. `None`: there is no such tier.
 fn of_tier(text: &str) -> Option<(Tier, &str)> {
     let tiers = [Tier::Selector, Tier::Base, Tier::Escalated, Tier::Fallback];
     match text.split_once('=') {

@@ -1,4 +1,4 @@
-//! What is probably meant by a command line that cannot be what was meant.
+//! Improves the error of a command line: what was probably meant.
 
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command, Error};
 
-/// Whether the argument DOMAIN can be a domain, where the command has one. A work item in its place names none.
+/// Whether DOMAIN is given and can be a domain, for commands that have it. A work item in its place is not.
 ///
 /// # Errors
-/// The domain is behind the work item: the arguments are swapped.
+/// The arguments are swapped: the domain comes after the work item.
 pub(crate) fn domain_named(program: &mut Command, matches: &ArgMatches) -> Result<bool, Error> {
     let Some((name, below)) = matches.subcommand() else {
         let arguments: Vec<&str> = program.get_positionals().map(|arg| arg.get_id().as_str()).collect();
@@ -37,7 +37,7 @@ fn is_item(path: &Path) -> bool {
     path == Path::new("-") || path.is_file() && !is_toml
 }
 
-/// The error of a command line that names no number where one is expected, and no run before an option.
+/// A plainer error for a value that is not a number, or for a missing run before an option.
 fn plainer(error: &Error) -> Option<Error> {
     let of = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -56,7 +56,7 @@ fn plainer(error: &Error) -> Option<Error> {
     Some(Error::raw(error.kind(), message))
 }
 
-/// The error of a command line, with what there is in place of an option that many programs have.
+/// The error of an unknown option, with the option that other programs call so.
 pub(crate) fn advised(mut error: Error) -> Error {
     if let Some(plainer) = plainer(&error) {
         return plainer;
@@ -72,7 +72,7 @@ pub(crate) fn advised(mut error: Error) -> Error {
     error
 }
 
-/// The error of a command that does not exist, with the commands that there are where no name is similar.
+/// The error of an unknown command, with the list of commands if none is similar.
 pub(crate) fn with_commands(mut error: Error, program: &Command, words: &[OsString]) -> Error {
     let mut command = program;
     while let Some(below) = words.iter().find_map(|word| command.find_subcommand(word)) {

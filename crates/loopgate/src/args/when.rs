@@ -1,4 +1,4 @@
-//! Times and runs that are named by a filter.
+//! Filters of runs by time, outcome, tag, words and cost.
 
 use std::time::{Duration, SystemTime};
 
@@ -41,7 +41,7 @@ impl FilterArgs {
     }
 }
 
-/// An instant that is given, or an age.
+/// An instant or an age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     /// In milliseconds since 1970 (UTC).
@@ -81,7 +81,7 @@ impl When {
     }
 }
 
-/// A time such as `30d`.
+/// Parses an age such as `30d`.
 pub(crate) fn age(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1))?;
     let seconds: u64 = match unit {

@@ -1,4 +1,4 @@
-//! `loopgate domain check`: what a domain folder holds, or the first thing that is wrong with it.
+//! `loopgate domain check`: prints what a domain folder contains, or its first error.
 
 use std::process::ExitCode;
 

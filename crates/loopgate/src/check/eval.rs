@@ -1,4 +1,4 @@
-//! `loopgate eval`: cases, run and compared with what they expect.
+//! `loopgate eval`: runs cases and compares the runs with their expectations.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -132,7 +132,7 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The runs of the journal that a person labelled, as results: one is right if its label is good.
+/// The labelled runs of the journal as results. A run passed if its label is good.
 async fn labelled(journal: &JournalArgs) -> Result<Vec<CaseResult>, Failure> {
     let journal = places::existing_journal(journal)?;
     let (mut results, mut good) = (Vec::new(), 0);
@@ -156,7 +156,7 @@ async fn labelled(journal: &JournalArgs) -> Result<Vec<CaseResult>, Failure> {
     Ok(results)
 }
 
-/// The journal in which an eval is kept, and under which name.
+/// The journal in which an eval is stored, and its name.
 struct Kept {
     name: Arc<str>,
     journal: StoredJournal,
@@ -176,7 +176,7 @@ impl Kept {
     }
 }
 
-/// The file of `--calibration`. What is there stays until it is replaced.
+/// The file of `--calibration`. Its content stays until it is replaced.
 fn calibration_target(path: &Path) -> Result<CalibrationTarget, Failure> {
     CalibrationTarget::open(path).map_err(|error| {
         Failure::new(format!(
@@ -186,7 +186,7 @@ fn calibration_target(path: &Path) -> Result<CalibrationTarget, Failure> {
     })
 }
 
-/// Writes what was measured, and says what of it is too thin.
+/// Writes the calibration, and prints a warning for levels with few runs.
 fn write_calibration(target: CalibrationTarget, reliability: Option<&Reliability>) -> Result<(), Failure> {
     let shown = target.path().display().to_string();
     let Some((reliability, file)) = reliability.and_then(|it| Some((it, it.file()?))) else {
@@ -211,7 +211,7 @@ fn write_calibration(target: CalibrationTarget, reliability: Option<&Reliability
     Ok(())
 }
 
-/// How the cases are run with other models or several times. `None`: each is run once, as it is.
+/// The options for several models or repeats. `None`: each case runs once with its own model.
 fn trials(args: &EvalArgs, jobs: usize) -> Result<Option<Trials>, Failure> {
     let is_as_written = args.models.is_empty() && args.set.is_empty() && args.profile.is_none();
     if is_as_written && args.repeat.is_none() && args.calibration.is_none() {
@@ -254,7 +254,7 @@ fn trials(args: &EvalArgs, jobs: usize) -> Result<Option<Trials>, Failure> {
     }))
 }
 
-/// How many cases run at a time: they wait more than they work.
+/// How many cases run at a time. It is more than there are processors, since cases mostly wait.
 fn jobs() -> usize {
     std::thread::available_parallelism().map_or(4, |processors| processors.get() * 2)
 }

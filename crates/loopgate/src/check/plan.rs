@@ -1,4 +1,4 @@
-//! `loopgate plan`: what a run may use at most, before it begins.
+//! `loopgate plan`: prints the most that a run may use, before it begins.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,7 +48,7 @@ fn at_most(text: &mut String, at_most: &AtMost) {
     }
 }
 
-/// What the limits of cost and tokens do not exclude, and why. Nothing in the mode `strict`.
+/// Adds how far cost and tokens may exceed their limits, and why. Nothing in the mode `strict`.
 fn worst(text: &mut String, at_most: &AtMost) {
     if let Some((amounts, why)) = at_most.worst_in_words(grouped) {
         text.push_str(&format!(

@@ -1,4 +1,4 @@
-//! `loopgate policy check`: what a domain's policy lets each tool do, why, and what in it contradicts itself.
+//! `loopgate policy check`: prints what a domain's policy lets each tool do, why, and where it contradicts itself.
 
 use std::process::ExitCode;
 

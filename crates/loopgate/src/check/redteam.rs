@@ -1,4 +1,4 @@
-//! `loopgate redteam`: a domain under attack.
+//! `loopgate redteam`: attacks a domain and reports what the attacks achieve.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use crate::args::{DomainArgs, ReportArgs};
 use crate::context::{places, places::ReportFile};
 use crate::output::Failure;
 
-/// Folders of a domain that hold no work items.
+/// Folders in a domain that do not contain work items.
 const NO_ITEMS: [&str; 4] = ["evals", "scripts", "sops", "prompts"];
 
 pub(crate) async fn redteam(args: RedteamArgs) -> Result<ExitCode, Failure> {
@@ -60,8 +60,8 @@ fn scenario_of(name: &str) -> Result<Scenario, Failure> {
     })
 }
 
-/// The domain's own work: what is named, else the cases of its evals that are, and every file in the folders beside its
-/// file.
+/// The domain's own work: as named, or else the cases of its evals that are own work, and the files in folders next to
+/// `loopgate.toml`.
 fn work(domain: &Domain, args: &RedteamArgs) -> Result<Vec<OwnWork>, Failure> {
     let named = !args.items.is_empty();
     let paths = if named { args.items.clone() } else { found(domain) };

@@ -1,4 +1,4 @@
-//! `loopgate schema`: the JSON Schemas of what the program reads and prints, for editors and programs.
+//! `loopgate schema`: prints the JSON Schemas of what the program reads and prints.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ pub(crate) struct SchemaArgs {
     of: &'static str,
 }
 
-/// The schemas as they are committed below `docs/schema`; tests of the crates compare each with what its code makes.
+/// The schemas in `docs/schema`. Tests of the crates compare each with the one that the code generates.
 macro_rules! schemas {
     ($($name:literal)*) => {
         [$(($name, "", include_str!(concat!("../../../../docs/schema/", $name, ".schema.json")))),*]

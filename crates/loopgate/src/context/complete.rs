@@ -1,4 +1,4 @@
-//! Completion of values in a shell: runs, domains, tiers.
+//! Shell completion of runs, domains and tiers.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::args::JournalArgs;
 use crate::context::places;
 use crate::output::cut;
 
-/// The command line with what completes the values of its arguments.
+/// Adds completion of values to the arguments of the command line.
 pub(crate) fn completed(command: Command) -> Command {
     let by_arg = |arg: Arg| match (arg.get_id().as_str(), arg.get_long()) {
         ("run" | "runs" | "a" | "b", None) => arg.add(ArgValueCandidates::new(runs)),
@@ -27,7 +27,7 @@ pub(crate) fn completed(command: Command) -> Command {
     command.mut_args(by_arg).mut_subcommands(completed)
 }
 
-/// The runs of the default journal, newest first. None if it cannot be read: a shell has no place for the reason.
+/// The runs of the default journal, newest first. Empty if it cannot be read, since a shell cannot show an error.
 fn lines() -> Vec<RunLine> {
     let read = || {
         let journal = places::existing_journal(&JournalArgs { journal: None }).ok()?;

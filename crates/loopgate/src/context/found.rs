@@ -1,4 +1,4 @@
-//! A run as its journal has it, and its loop, put together again.
+//! Finds a run in a journal, and makes its runner again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::runner::{again, to_loop};
 use crate::args::{AgainArgs, DomainArgs, JournalArgs, RecordedArgs, SettingArgs};
 use crate::output::{Failure, stream};
 
-/// A run as its journal has it.
+/// A run in a journal.
 pub(crate) struct Found {
     pub(crate) journal: Arc<StoredJournal>,
     pub(crate) recorded: Recorded,
@@ -26,7 +26,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The run that these arguments name, which must not be over.
+    /// The run in these arguments, which must not have ended.
     pub(crate) async fn open(named: &str, again: &AgainArgs) -> Result<Self, Failure> {
         let found = Self::any(named, again).await?;
         if !found.run.is_done() {
@@ -36,12 +36,12 @@ impl Found {
         Err(is_over(found.id(), reason, &again.at()))
     }
 
-    /// The run that these arguments name.
+    /// The run in these arguments.
     pub(crate) async fn any(named: &str, again: &AgainArgs) -> Result<Self, Failure> {
         Self::of(named, &again.journal).await
     }
 
-    /// The run of a journal with this name.
+    /// The run of a journal with this id or beginning of an id.
     pub(crate) async fn of(named: &str, journal: &JournalArgs) -> Result<Self, Failure> {
         let journal = places::existing_journal(journal)?;
         let line = find(journal.as_ref(), named).await?;
@@ -63,15 +63,15 @@ impl Found {
         self.run.id()
     }
 
-    /// An error if a durable engine drives the run.
+    /// Fails if a durable engine drives the run.
     pub(crate) fn check_driver(&self) -> Result<(), Failure> {
         Ok(not_on_engine(self.id(), &self.recorded)?)
     }
 
-    /// The run at the top of the tree, if a run called this one as a tool. It continues both.
+    /// The run at the root of the tree, if another run called this one as a tool. Continuing the root continues both.
     ///
     /// # Errors
-    /// If a run between them is over: nothing continues this one then.
+    /// A run between them has ended, so nothing continues this one.
     pub(crate) async fn root(&self) -> Result<Option<Self>, Failure> {
         let Some(by) = self.run.started().provenance.called_by.as_deref() else { return Ok(None) };
         for run in [&by.run, &by.root] {
@@ -89,7 +89,7 @@ impl Found {
         Ok(None)
     }
 
-    /// The run's loop, put together again.
+    /// The run's runner, made again.
     pub(crate) async fn runner(&self, args: &AgainArgs) -> Result<(Domain, Runner), Failure> {
         self.check_driver()?;
         let loaded = self.load(args.folder.domain.as_deref(), &args.settings())?;
@@ -101,7 +101,7 @@ impl Found {
         Ok((loaded.domain, runner))
     }
 
-    /// The run's loop, of its domain as it is now.
+    /// The run's runner, with its domain in the current state.
     pub(crate) fn put_together(&self, loaded: &Loaded) -> Runner {
         let Loaded { domain, saves, asks, origin, .. } = loaded;
         let batch = origin.as_ref().and_then(|origin| origin.batch.as_ref()).map(BatchOrigin::budget);
@@ -109,7 +109,7 @@ impl Found {
         again(&self.journal, domain, (*saves, *asks), batch.into_iter().chain(token))
     }
 
-    /// The run's loop as it is now, to compare the run with it: it is not driven. `calls`: its tools are called.
+    /// The run's runner in its current state, for comparison. It is not driven. `calls`: its tools may be called.
     pub(crate) fn compared(&self, folder: Option<&Path>, calls: bool) -> Result<Runner, Failure> {
         let Loaded { domain, .. } = self.load(folder, &SettingArgs::default())?;
         if calls {
@@ -119,13 +119,13 @@ impl Found {
         Ok(to_loop(&domain, /*saves*/ false))
     }
 
-    /// The run's domain as it is now, of which nothing is started.
+    /// The run's domain in its current state. No server of it is started.
     pub(crate) fn domain(&self, folder: Option<&Path>) -> Result<Domain, Failure> {
         Ok(self.load(folder, &SettingArgs::default())?.domain)
     }
 
-    /// The run's domain as it is now, with these settings in place of those that the run was begun with. `folder`: where it is
-    /// now. `None`: where it was.
+    /// The run's domain in its current state, with these settings in place of those with which the run began. `folder`:
+    /// where it is now. `None`: at its recorded path.
     pub(crate) fn load(&self, folder: Option<&Path>, settings: &SettingArgs) -> Result<Loaded, Failure> {
         let id = self.id();
         let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
@@ -162,13 +162,13 @@ impl Found {
     }
 }
 
-/// That a run has ended. `at`: the option that names its journal.
+/// The error that a run has ended. `at`: the option `--journal` for commands in the message.
 pub(crate) fn is_over(run: &RunId, reason: &str, at: &str) -> Failure {
     Failure::new(format!("run {run} is over ({reason}); `loopgate show {run}{at}` shows what it came to"))
 }
 
-/// Whether a run waits for people and continues with nothing: neither it nor a run that it called was answered, and no time
-/// to answer is over. Silence that has lasted long enough is a no.
+/// Whether a run still waits for people: no request of it or of a run that it called has an answer, and no deadline has
+/// passed. A passed deadline counts as a denial.
 pub(crate) async fn still_waits(
     journal: &Arc<StoredJournal>,
     run: &Run,
@@ -186,22 +186,22 @@ pub(crate) async fn still_waits(
     Ok(true)
 }
 
-/// A run's domain as it is now, and how the run was begun with it.
+/// A run's domain in its current state, and how the run began.
 pub(crate) struct Loaded {
     pub(crate) domain: Domain,
-    /// By which it was loaded.
+    /// The arguments with which it was loaded.
     pub(crate) arguments: DomainArgs,
-    /// The folder that paths begin at.
+    /// The folder that relative paths start from.
     pub(crate) cwd: PathBuf,
-    /// Whether the outcome is saved where the domain says.
+    /// Whether the outcome is saved to the domain's save target.
     pub(crate) saves: bool,
-    /// Whether a person is asked, whatever the domain says.
+    /// Whether a person is asked, regardless of the domain's settings.
     pub(crate) asks: bool,
-    /// How the run was begun. `None`: the journal does not say.
+    /// How the run began. `None`: the journal does not have it.
     pub(crate) origin: Option<Origin>,
 }
 
-/// Why a run cannot continue, with what to do about it.
+/// Why a run cannot continue, with advice.
 pub(crate) fn explained(error: StartError, domain: &Path) -> Failure {
     match error {
         StartError::Changed { run, what, tools } => {
@@ -216,15 +216,15 @@ pub(crate) fn explained(error: StartError, domain: &Path) -> Failure {
     }
 }
 
-/// The run as it began. It is decided otherwise today, perhaps, so that it cannot be replayed to its end.
+/// The run after its first entry. Later entries may be decided differently today, so they are not replayed.
 pub(crate) fn opened(recorded: &Recorded) -> Result<Run, Failure> {
     let first = recorded.entries.first().ok_or_else(|| Failure::new("the run has no entries"))?;
     let opened = Run::open(&first.event, recorded.spec.clone());
     opened.map(|(run, _)| run).map_err(|rejected| Failure::new(rejected.to_string()))
 }
 
-/// The entries that scripted models have replied to before a fork began, the oldest first. Those that cannot be read
-/// are left out.
+/// The entries of ancestors before a fork, to which scripted models have replied, oldest first. Entries that cannot be
+/// read are left out.
 pub(crate) async fn entries_before(journal: &dyn Journal, started: &Started) -> Vec<Entry> {
     let mut parts = Vec::new();
     let continued = |started: &Started| {
@@ -243,7 +243,7 @@ pub(crate) async fn entries_before(journal: &dyn Journal, started: &Started) -> 
     parts.into_iter().rev().flatten().collect()
 }
 
-/// The run with this id, with this beginning, or the last one, which is none that another run called.
+/// The run with this id or beginning of an id, or the last one. `last` skips runs that another run called.
 pub(crate) async fn find(journal: &dyn Journal, wanted: &str) -> Result<RunLine, Failure> {
     let runs = journal.runs().await?;
     let line = named(&runs, wanted)?;
@@ -251,7 +251,7 @@ pub(crate) async fn find(journal: &dyn Journal, wanted: &str) -> Result<RunLine,
     Ok(runs.iter().find(|it| Some(&it.run) == root.as_ref()).unwrap_or(line).clone())
 }
 
-/// The run at the top, if a run called this one. What cannot be read is taken as it is.
+/// The run at the root of the tree, if another run called this one.
 async fn root_of(journal: &dyn Journal, line: &RunLine) -> Option<RunId> {
     let recorded = journal.read(&line.run).await.ok()?;
     match &recorded.entries.first()?.event.kind {
@@ -260,7 +260,7 @@ async fn root_of(journal: &dyn Journal, line: &RunLine) -> Option<RunId> {
     }
 }
 
-/// The same, of these runs of a journal.
+/// [`find`] in these runs of a journal.
 pub(crate) fn named<'a>(runs: &'a [RunLine], wanted: &str) -> Result<&'a RunLine, Failure> {
     if wanted == "last" {
         let (damaged, whole): (Vec<_>, Vec<_>) = runs.iter().partition(|line| line.trouble.is_some());
@@ -290,7 +290,7 @@ pub(crate) fn named<'a>(runs: &'a [RunLine], wanted: &str) -> Result<&'a RunLine
     }
 }
 
-/// Says of a run that it can be read and not be resumed, on standard error.
+/// Warns on standard error that a run can be read but not resumed.
 pub(crate) fn unverified(run: &RunId, recorded: &Recorded) {
     if let Some(why) = &recorded.unverified {
         stream::note(format!("loopgate: run {run} cannot be resumed: {why}"));
@@ -298,7 +298,7 @@ pub(crate) fn unverified(run: &RunId, recorded: &Recorded) {
 }
 
 impl RecordedArgs {
-    /// The run as its journal has it. That it cannot be resumed is said on standard error.
+    /// Opens the run in its journal. Warns on standard error if it cannot be resumed.
     pub(crate) async fn open(&self) -> Result<(Arc<StoredJournal>, RunLine, Recorded), Failure> {
         let journal = places::existing_journal(&self.journal)?;
         let line = find(journal.as_ref(), &self.run).await?;

@@ -1,4 +1,4 @@
-//! The ingress of a durable engine.
+//! The client of a durable engine's ingress.
 
 use loop_restate::{Client, ClientError};
 
@@ -9,7 +9,7 @@ pub(crate) fn client(url: &str) -> Result<Client, Failure> {
     Client::new(url).map_err(failed)
 }
 
-/// Why the engine does not do it.
+/// The error of the engine as a failure of the command.
 pub(crate) fn failed(error: ClientError) -> Failure {
     Failure::new(error.to_string())
 }

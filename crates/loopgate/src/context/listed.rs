@@ -1,4 +1,4 @@
-//! The runs of a journal that a filter leaves.
+//! Filters the runs of a journal.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::args::{FilterArgs, When};
 use crate::output::{Failure, cut, grouped, stream};
 
 impl FilterArgs {
-    /// The runs that fit, newest first.
+    /// The matching runs, newest first.
     pub(crate) async fn listed(&self, journal: &StoredJournal) -> Result<Vec<(RunLine, ListedRun)>, Failure> {
         let lines = journal.runs().await?;
         self.check_reasons(&lines)?;
@@ -57,7 +57,7 @@ impl FilterArgs {
         Ok(listed)
     }
 
-    /// Refuses a name that no run of any journal can have, except for the reasons of the domains in this one.
+    /// Fails for an outcome or reason that no run can have. Reasons that domains in this journal declare are accepted.
     fn check_reasons(&self, lines: &[RunLine]) -> Result<(), Failure> {
         let reasons = StopReason::all().iter().map(StopReason::name);
         let classes = StopClass::ALL.iter().map(|class| class.name());
@@ -90,7 +90,7 @@ impl FilterArgs {
     }
 }
 
-/// The runs with these words. All that have ended are brought into the index first.
+/// The runs with these words. All ended runs are indexed first.
 async fn found(journal: &StoredJournal, words: &SearchTerms) -> Result<BTreeSet<RunId>, Failure> {
     let left = journal.index_words(Duration::MAX).await?;
     if left > 0 {
@@ -102,13 +102,13 @@ async fn found(journal: &StoredJournal, words: &SearchTerms) -> Result<BTreeSet<
     Ok(journal.runs_with(words).await?)
 }
 
-/// Whether a run waits for people. One that cannot be read does not.
+/// Whether a run waits for people. False if it cannot be read.
 async fn waits(journal: &dyn Journal, run: &RunId) -> bool {
     let Ok(recorded) = journal.read(run).await else { return false };
     replay(run, &recorded).is_ok_and(|state| loop_runtime::people::waits(&state, recorded.now()))
 }
 
-/// The tags in a run's origin. An origin that is not of this program has none.
+/// The tags in a run's origin. Empty if this program did not write it.
 pub(crate) fn tags_of(origin: Option<&str>) -> Vec<String> {
     #[derive(Deserialize)]
     struct Tags {

@@ -1,4 +1,4 @@
-//! What commands need: what their arguments name, the loop of a domain or of a run, signals, telemetry.
+//! Resolves the arguments of commands: domains, runs, journals and runners, and sets up signals and telemetry.
 
 mod complete;
 mod found;

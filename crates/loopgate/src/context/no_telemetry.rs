@@ -1,4 +1,4 @@
-//! A build without the feature `otel`: nothing is recorded and nothing is sent.
+//! Telemetry in a build without the feature `otel`: nothing is recorded or sent.
 
 use loop_runtime::Runner;
 

@@ -1,4 +1,4 @@
-//! How a run was begun: what its loop is put together from again.
+//! The origin of a run: the arguments with which it began, so that its runner can be made again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use super::places;
 use crate::args::{DomainArgs, SettingArgs, tiered};
 use crate::output::{Failure, quoted};
 
-/// How a run was begun: what its loop was put together from.
+/// The origin of a run: the arguments with which its runner was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Origin {
     version: u32,
-    /// The domain's folder or file, and the folder that other paths begin at, both absolute.
+    /// The domain's folder or file, and the folder that relative paths start from, both absolute.
     domain: PathBuf,
     pub(super) cwd: PathBuf,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,17 +28,17 @@ pub(crate) struct Origin {
     base_urls: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     set: Vec<String>,
-    /// What was given and holds an address with a credential in it, by the option's name: it is not recorded.
+    /// Names of options whose values contain credentials and are therefore not recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     withheld: Vec<String>,
-    /// Whether the outcome is saved where the domain says.
+    /// Whether the outcome is saved to the domain's save target.
     pub(super) saves: bool,
     /// Whether a person is asked, regardless of the domain.
     pub(super) asks: bool,
-    /// The budget of the batch that it is of.
+    /// The budget of the batch that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) batch: Option<BatchOrigin>,
-    /// The budget of the token with which a server was asked for it.
+    /// The budget of the token with which it was submitted to a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) token: Option<TokenOrigin>,
     /// The tags of the run.
@@ -47,12 +47,12 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// How these arguments put a loop together.
+    /// The origin of a run with these arguments.
     pub(crate) fn of(args: &DomainArgs, saves: bool, asks: bool) -> Result<Self, Failure> {
         Self::of_folder(args, places::cwd()?, saves, asks)
     }
 
-    /// The same, of paths that begin at the folder `cwd`.
+    /// The origin with paths relative to `cwd`.
     pub(crate) fn of_folder(
         args: &DomainArgs,
         cwd: PathBuf,
@@ -91,23 +91,23 @@ impl Origin {
         })
     }
 
-    /// The same, of a run of a batch with this budget.
+    /// The origin of a run in a batch with this budget.
     pub(crate) fn of_batch(self, batch: Option<BatchOrigin>) -> Self {
         Self { batch, ..self }
     }
 
-    /// The budget of the batch that the run is of. `None`: it is of none.
+    /// The budget of the run's batch. `None`: it is not in a batch.
     pub(crate) fn batch(&self) -> Option<&BatchOrigin> {
         self.batch.as_ref()
     }
 
-    /// The same, of a run that was submitted with a token of this budget.
+    /// The origin of a run submitted with a token of this budget.
     #[cfg(feature = "server")]
     pub(crate) fn of_token(self, token: Option<TokenOrigin>) -> Self {
         Self { token, ..self }
     }
 
-    /// The same with these tags.
+    /// The origin with these tags.
     pub(crate) fn with_tags(self, tags: Vec<String>) -> Self {
         Self { tags, ..self }
     }
@@ -117,7 +117,7 @@ impl Origin {
         &self.tags
     }
 
-    /// As the journal keeps it.
+    /// The text that the journal stores.
     pub(crate) fn text(&self) -> Result<String, Failure> {
         Ok(serde_json::to_string(self)?)
     }
@@ -130,8 +130,8 @@ impl Origin {
         Ok(origin)
     }
 
-    /// The domain, the item and the options of a new run with these settings, as they follow `loopgate run`. What was
-    /// withheld has to be given again.
+    /// The domain, the item and the options after `loopgate run` for a new run with these settings. Options that were
+    /// not recorded must be added.
     pub(crate) fn in_command(&self, item: &str, settings: &[(String, String)]) -> String {
         let here = places::cwd().ok();
         let domain = here.map_or(self.domain.as_path(), |here| seen_from(&self.domain, &here));
@@ -157,8 +157,7 @@ impl Origin {
         command
     }
 
-    /// The same, with other settings: each of them replaces what was given for it, and a model also what was said of the one
-    /// before it.
+    /// The arguments with other settings. A new model also replaces settings of the model before it.
     pub(crate) fn changed(&self, settings: &SettingArgs) -> DomainArgs {
         let key = |text: &str| text.split_once('=').map_or(text, |(key, _)| key).trim().to_owned();
         let merged = |before: &[String], given: &[String]| -> Vec<String> {
@@ -178,12 +177,12 @@ impl Origin {
         DomainArgs { domain: self.domain.clone(), settings }
     }
 
-    /// The folder that paths of the run begin at.
+    /// The folder that relative paths of the run start from.
     pub(crate) fn cwd(&self) -> &Path {
         &self.cwd
     }
 
-    /// An error if what holds a credential was given for the run and is not given again.
+    /// Fails if an option with a credential was given for the run and is not given again.
     pub(crate) fn check_withheld(&self, run: &RunId, base_urls: usize) -> Result<(), Failure> {
         let mut given = base_urls;
         for option in &self.withheld {
@@ -200,10 +199,10 @@ impl Origin {
     }
 }
 
-/// The version of what is recorded of a run's origin.
+/// The version of a recorded origin.
 const VERSION: u32 = 1;
 
-/// A path as a command names it that is given in the folder `here`.
+/// A path as a command in the folder `here` names it.
 fn seen_from<'a>(path: &'a Path, here: &Path) -> &'a Path {
     match path.strip_prefix(here) {
         Ok(below) if below.as_os_str().is_empty() => Path::new("."),
@@ -212,7 +211,7 @@ fn seen_from<'a>(path: &'a Path, here: &Path) -> &'a Path {
     }
 }
 
-/// The budget of a batch, as the origin of its runs names it: a run that is resumed by itself keeps to it as well.
+/// The budget of a batch in the origin of its runs, which a run also keeps when it is resumed alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BatchOrigin {
@@ -232,13 +231,13 @@ impl BatchOrigin {
     }
 }
 
-/// The budget of the token with which a run was submitted, as the run's origin names it.
+/// The budget of the token with which a run was submitted, in the run's origin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TokenOrigin {
     /// The token's name.
     name: Arc<str>,
-    /// The limit of a day, in pico-dollars.
+    /// The daily limit, in pico-dollars.
     day: u64,
 }
 

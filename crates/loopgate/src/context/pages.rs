@@ -1,4 +1,4 @@
-//! What the pages of runs are made from.
+//! Sources of the HTML pages of runs.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use loop_server::{doors::Audit, engine::Engine, pages::PageSource};
 
 use super::found::{Found, opened};
 
-/// The templates that a run was begun with: the built-in ones, or those of its domain if that is where it was and as it
-/// was. `None`: they are not at hand.
+/// The templates of a run: the built-in ones, or those of its domain if it is unchanged and at its recorded path.
+/// `None`: they are not available.
 pub(crate) fn prompts_of(journal: Arc<StoredJournal>, recorded: &Recorded) -> Option<Arc<Prompts>> {
     let run = opened(recorded).ok()?;
     let wanted = run.started().prompts;
@@ -34,7 +34,7 @@ pub(crate) fn prompts_of(journal: Arc<StoredJournal>, recorded: &Recorded) -> Op
     Some(domain.prompts).filter(|prompts| prompts.hash() == wanted)
 }
 
-/// What the pages over a journal are made from.
+/// The sources of the pages over a journal.
 #[cfg(feature = "server")]
 pub(crate) fn pages_source(journal: Arc<StoredJournal>, engine: Option<Engine>, audit: Audit) -> PageSource {
     let of = Arc::clone(&journal);

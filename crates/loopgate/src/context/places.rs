@@ -1,4 +1,4 @@
-//! What arguments name: domains, items, journals.
+//! Opens what arguments name: domains, work items, journals, files.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -19,7 +19,7 @@ pub(crate) fn load(args: &DomainArgs) -> Result<Domain, Failure> {
     load_with(args, None, cwd()?)
 }
 
-/// Says how many exchanges of a domain were written to `record`, if any were to be.
+/// Prints how many model exchanges were recorded to `record`, if recording was on.
 pub(crate) fn finish_recording(domain: &Domain, record: Option<&Path>) {
     match (domain.finish_recording(), record) {
         (Ok(Some(exchanges)), Some(path)) => {
@@ -30,12 +30,12 @@ pub(crate) fn finish_recording(domain: &Domain, record: Option<&Path>) {
     }
 }
 
-/// The folder that relative paths begin at.
+/// The working directory.
 pub(crate) fn cwd() -> Result<PathBuf, Failure> {
     std::env::current_dir().map_err(|error| Failure::new(format!("the current folder: {error}")))
 }
 
-/// Checks a domain with all its profiles, or with the one that is chosen.
+/// Checks a domain with the selected profile, or with each profile.
 pub(crate) fn check(args: &DomainArgs) -> Result<DomainReport, Failure> {
     say_not_preferred(args);
     Domain::check(&args.domain, &options(args, None, cwd()?)?).map_err(|error| named(args, error))
@@ -50,7 +50,7 @@ fn say_not_preferred(args: &DomainArgs) {
     args.not_preferred().iter().for_each(|why| stream::note(format!("warning: {why}")));
 }
 
-/// The error of a domain, with who says that it is the domain where no command does.
+/// The error of a domain, with the source of its name if no command names it.
 fn named(args: &DomainArgs, error: DomainError) -> Failure {
     let is_missing = matches!(error, DomainError::Missing { .. } | DomainError::NotADomain { .. });
     match environment::setting("domain").filter(|it| is_missing && Path::new(&it.value) == args.domain) {
@@ -59,7 +59,7 @@ fn named(args: &DomainArgs, error: DomainError) -> Failure {
     }
 }
 
-/// The same, as it would be from the folder `cwd`, with the exchanges with models written to `record`.
+/// Loads a domain as from the folder `cwd`, and records its model exchanges to `record`.
 pub(crate) fn load_with(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<Domain, Failure> {
     say_not_preferred(args);
     let domain =
@@ -72,7 +72,7 @@ pub(crate) fn load_with(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) 
     Ok(domain)
 }
 
-/// How a domain is loaded by these arguments.
+/// The load options in these arguments.
 pub(crate) fn options(
     args: &DomainArgs,
     record: Option<&Path>,
@@ -95,12 +95,12 @@ pub(crate) fn options(
     Ok(options)
 }
 
-/// The file with prices of your own that the environment names.
+/// The user's price file, from the environment.
 pub(crate) fn prices() -> Option<PathBuf> {
     std::env::var_os("LOOPGATE_PRICES").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// The path that means standard input.
+/// The path that means standard input: `-`.
 const STANDARD_INPUT: &str = "-";
 
 /// The first bytes of a file or of standard input, at most `max`.
@@ -149,7 +149,7 @@ pub(crate) fn item(domain: &Domain, path: &Path) -> Result<WorkItem, Failure> {
     Ok(item)
 }
 
-/// The work item that is a text itself, or in a file.
+/// The work item in a text or in a file.
 pub(crate) fn item_or_text(
     domain: &Domain,
     path: Option<&Path>,
@@ -162,27 +162,27 @@ pub(crate) fn item_or_text(
     }
 }
 
-/// The journal to write to, under this policy.
+/// Opens the journal for writing, with this sync policy.
 pub(crate) fn journal(args: &JournalArgs, sync: SyncPolicy) -> Result<Arc<StoredJournal>, Failure> {
     let path = args.path();
     Ok(Arc::new(StoredJournal::open(path)?.with_sync(sync)))
 }
 
 impl WrittenArgs {
-    /// The journal for runs of this domain.
+    /// Opens the journal for runs of this domain.
     pub(crate) fn open(&self, domain: &Domain) -> Result<Arc<StoredJournal>, Failure> {
         journal(&self.journal, domain.sync)
     }
 }
 
-/// The journal to read from: it has to be there.
+/// Opens the journal for reading. It must exist.
 pub(crate) fn existing_journal(args: &JournalArgs) -> Result<Arc<StoredJournal>, Failure> {
     let path = args.path();
     expect_not_empty(&path)?;
     Ok(Arc::new(StoredJournal::open_existing(path)?))
 }
 
-/// Fails for an empty file: the library lays its tables in it, and a command that reads leaves a file as it is.
+/// Fails for an empty file. SQLite would create tables in it, and a command that only reads must not change a file.
 pub(crate) fn expect_not_empty(path: &Path) -> Result<(), Failure> {
     // While a log is next to it, the tables may be there.
     let mut log = path.to_owned().into_os_string();
@@ -197,7 +197,7 @@ pub(crate) fn expect_not_empty(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The folder for what can be made anew: results of evals.
+/// The cache folder, for results of evals.
 pub(crate) fn cache() -> Result<PathBuf, Failure> {
     // A relative path counts as none, as the XDG specification says.
     let given = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
@@ -207,22 +207,22 @@ pub(crate) fn cache() -> Result<PathBuf, Failure> {
     Ok(folder.ok_or_else(missing)?.join("loopgate/evals"))
 }
 
-/// A file to be written at the end, opened at once: one that cannot be written is found out before anything is run and paid
-/// for. Only its owner can read it, since it holds what runs have read.
+/// Opens an output file before the work, so that an error is found before anything is run and paid for. Only its owner
+/// can read it.
 pub(crate) fn opened(option: &str, path: &Path) -> Result<File, Failure> {
     private(OpenOptions::new().write(true).create(true).truncate(false)).open(path).map_err(|error| {
         Failure::new(format!("{option} {}: {error}; name a file in a folder that is there", path.display()))
     })
 }
 
-/// Lets only the owner read a new file.
+/// Makes a new file readable by its owner only.
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
 }
 
-/// Refuses two options that name one file: the second report would overwrite the first.
+/// Fails if two options name the same file.
 pub(crate) fn expect_two_files(
     (option, path): (&str, Option<&Path>),
     (other_option, other): (&str, Option<&Path>),
@@ -243,23 +243,23 @@ pub(crate) fn expect_two_files(
     Err(Failure::new(format!("{option} and {other_option} name one file, {path}; name two")))
 }
 
-/// A report's file, which is opened before the report is made. Without a report it is left as it was.
+/// The output file of a report. It is opened before the report is made, and left unchanged without one.
 pub(crate) struct ReportFile<'a> {
     option: &'static str,
     path: &'a Path,
-    /// Whether it is to be removed: it was made here, and has no report.
+    /// Whether to remove it without a report, since it was created here.
     is_new: bool,
 }
 
 impl<'a> ReportFile<'a> {
-    /// The file that an option names. `None`: it names none.
+    /// Opens the file in an option. `None`: there is none.
     pub(crate) fn open(option: &'static str, path: Option<&'a Path>) -> Result<Option<Self>, Failure> {
         let Some(path) = path else { return Ok(None) };
         let is_new = !path.exists();
         opened(option, path).map(|_| Some(Self { option, path, is_new }))
     }
 
-    /// Writes the report, and says where it is.
+    /// Writes the report, and prints the path.
     pub(crate) fn write(mut self, text: &str) -> Result<(), Failure> {
         let (option, path) = (self.option, self.path.display());
         std::fs::write(self.path, text).map_err(|error| {
@@ -279,7 +279,7 @@ impl Drop for ReportFile<'_> {
     }
 }
 
-/// Says what is to be known of the prices of the models of a run that begins.
+/// Prints notes on the prices of a new run's models.
 pub(crate) fn say_prices(domain: &Domain) {
     domain.price_notes().iter().for_each(|note| stream::note(format!("price:   {note}")));
     if let Some(unpriced) = domain.unpriced("the cost of the run will be unknown", "") {

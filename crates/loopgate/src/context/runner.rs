@@ -1,5 +1,5 @@
-//! The loop of a domain: with its journal, its budgets and its hooks, and with saving that says what it does. A run is over by
-//! then, and a person who waits for the program sees why it has not ended.
+//! Makes the runner of a domain with its journal, budgets, hooks and save target. Saving happens after the run has
+//! ended, so it reports delays to a person who waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use loop_runtime::{
 use super::telemetry;
 use crate::output::{stream, time};
 
-/// A loop that runs this domain, and saves where it says if it `saves`.
+/// The runner of a domain. With `saves`, it saves outcomes to the domain's save target.
 pub(crate) fn to_loop(domain: &Domain, saves: bool) -> Runner {
     let runner = match &domain.save {
         Some(target) if saves => domain.to_loop().with_saver(Arc::new(ReportingSaver {
@@ -31,7 +31,7 @@ pub(crate) fn to_loop(domain: &Domain, saves: bool) -> Runner {
     telemetry::listen_to(runner.with_hooks(reporting(domain.hooks())))
 }
 
-/// Tells on standard error of a save that takes its time, or is tried again.
+/// A save target that reports slow and repeated saves on standard error.
 #[derive(Debug)]
 struct ReportingSaver {
     target: DetailedTarget,
@@ -61,11 +61,10 @@ impl Saver for ReportingSaver {
     }
 }
 
-/// How long nothing is said.
+/// How long a save may take before it is reported.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// The loop with this journal, and with the budgets that the journal keeps: those of the domain, and that of a batch or of
-/// a token.
+/// The runner with this journal and its shared budgets: those of the domain, and that of a batch or token.
 pub(crate) fn on_journal(
     runner: Runner,
     domain: &Domain,
@@ -77,7 +76,7 @@ pub(crate) fn on_journal(
     runner.with_journal(Arc::clone(journal) as Arc<dyn Journal>).with_shared_budgets(shared)
 }
 
-/// The loop of a run that is in this journal, or continues one, as the run was begun.
+/// The runner of a run in this journal, or of a run that continues one, made by the run's origin.
 pub(crate) fn again(
     journal: &StoredJournal,
     domain: &Domain,
@@ -90,7 +89,7 @@ pub(crate) fn again(
     on_journal(runner, domain, &Arc::new(journal), more).leave_when_waiting()
 }
 
-/// The hooks of a domain, which tell on standard error of each delivery that failed.
+/// The hooks of a domain, with failed deliveries reported on standard error.
 pub(crate) fn reporting(hooks: &Hooks) -> Hooks {
     if hooks.is_empty() {
         return Hooks::default();
@@ -102,7 +101,7 @@ pub(crate) fn reporting(hooks: &Hooks) -> Hooks {
     }))
 }
 
-/// That a message did not arrive. `None`: it did.
+/// The line that says that a message was not delivered. `None`: it was.
 fn not_delivered(report: &HookReport) -> Option<String> {
     let HookReport { id, hook, event, delivered, .. } = report;
     let Delivered::No { error, next_unix_ms } = delivered else { return None };

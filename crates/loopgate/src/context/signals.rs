@@ -1,4 +1,4 @@
-//! The signals that ask for the end.
+//! Handles the signals that end a run or the program: Ctrl-C, SIGTERM and SIGHUP.
 
 use std::convert::Infallible;
 use std::process::ExitCode;
@@ -12,17 +12,17 @@ use tokio::task::spawn_blocking;
 
 use crate::output::stream;
 
-/// The signals that ask for the end.
+/// The signals that the program handles.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// The terminal is gone. None where the program was started so that it outlives one, as `nohup` does.
+    /// SIGHUP. `None` if the program was started to ignore it, for example with `nohup`.
     hangup: Option<Signal>,
-    /// The last one by which a run was asked to stop.
+    /// The last signal that stopped a run.
     received: Option<ReceivedSignal>,
 }
 
-/// One of them.
+/// A received signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReceivedSignal {
     Interrupt,
@@ -31,7 +31,7 @@ pub(crate) enum ReceivedSignal {
 }
 
 impl ReceivedSignal {
-    /// What a shell shows for a program that it has ended.
+    /// The exit code that shells use for a program that this signal ended.
     pub(crate) fn exit_code(self) -> u8 {
         match self {
             Self::Interrupt => 130,
@@ -57,8 +57,8 @@ impl Signals {
         }
     }
 
-    /// Waits for this; a signal before it ends the program. One that has stopped the run already and comes from no terminal is
-    /// not sent twice: what is left has a few seconds then.
+    /// Awaits `work`. A signal before that ends the program. If a run was already stopped by a signal that does not
+    /// come from a terminal, the work gets a few seconds instead.
     pub(crate) async fn unless_received<T>(&mut self, work: impl Future<Output = T>) -> T {
         let stopped = self.received.filter(|received| *received != ReceivedSignal::Interrupt);
         let late = async {
@@ -77,12 +77,12 @@ impl Signals {
         }
     }
 
-    /// The signal by which a run was asked to stop, if one was heard.
+    /// The signal that stopped a run, if any.
     pub(crate) fn received(&self) -> Option<ReceivedSignal> {
         self.received
     }
 
-    /// The exit code for what a run came to: that of its class, or what a shell shows for SIGTERM where that stopped it.
+    /// The exit code of a run: that of its outcome's class, or that of SIGTERM if it stopped the run.
     pub(crate) fn exit_code(&self, outcome: &Outcome) -> ExitCode {
         match (outcome.stop.class, self.received) {
             (StopClass::Cancelled, Some(ReceivedSignal::Terminate)) => ExitCode::from(SIGTERM_EXIT),
@@ -90,7 +90,7 @@ impl Signals {
         }
     }
 
-    /// The first Ctrl-C stops at the next gate, the second at once; SIGTERM and SIGHUP stop at once.
+    /// Stops a run by signals: the first Ctrl-C at its next gate, the second at once, and SIGTERM and SIGHUP at once.
     pub(crate) async fn stop(&mut self, remote: &Remote) -> Infallible {
         let mut is_first = true;
         loop {
@@ -111,7 +111,7 @@ impl Signals {
     }
 }
 
-/// The next of a signal that is listened for; otherwise none comes.
+/// The next signal. Pending forever if it is not handled.
 async fn of(signal: &mut Option<Signal>) -> Option<()> {
     match signal {
         Some(signal) => signal.recv().await,
@@ -119,13 +119,13 @@ async fn of(signal: &mut Option<Signal>) -> Option<()> {
     }
 }
 
-/// Makes a write beyond the largest permitted size of a file an error that is reported, instead of the program's end.
+/// Turns SIGXFSZ into a write error that is reported.
 pub(crate) fn survive_file_limits() {
     // Once it is listened for, the signal ends nothing. Where that fails it is as it was.
     _ = signal(SignalKind::from_raw(SIGXFSZ));
 }
 
-/// Whether this program was started with a signal ignored. Where the system does not tell, it was not.
+/// Whether this signal was ignored when the program started. False if the system does not tell.
 fn is_ignored(signal: u32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -133,13 +133,13 @@ fn is_ignored(signal: u32) -> bool {
     mask & (1 << (signal - 1)) != 0
 }
 
-/// How long what is left of a program may take that SIGTERM or SIGHUP has stopped, such as output that is not read.
+/// How long the rest of the program may take after SIGTERM or SIGHUP stopped a run.
 const LEFT_AFTER_SIGNAL: Duration = Duration::from_secs(5);
 
-/// What a shell shows for a program that SIGTERM has ended.
+/// The exit code for SIGTERM.
 const SIGTERM_EXIT: u8 = 143;
 
 const SIGHUP: u32 = 1;
 
-/// The same number on Linux and macOS.
+/// It has the same number on Linux and macOS.
 const SIGXFSZ: i32 = 25;

@@ -1,4 +1,4 @@
-//! OpenTelemetry, where the environment names a receiver: what it costs is spent on threads of their own.
+//! OpenTelemetry, if the environment configures a receiver. It runs on threads of its own.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn telemetry() -> Option<&'static Telemetry> {
     TELEMETRY.get_or_init(|| started(TelemetryConfig::from_env()?, /*listens*/ false)).as_ref()
 }
 
-/// The telemetry of a configuration, if it sends anything or `listens` all the same.
+/// Starts telemetry, if the configuration sends anything or `listens` is set.
 fn started(config: TelemetryConfig, listens: bool) -> Option<Telemetry> {
     let is_needed = config.sends() || listens;
     match Telemetry::start(config, |line| stream::note(line)) {
@@ -27,7 +27,7 @@ fn started(config: TelemetryConfig, listens: bool) -> Option<Telemetry> {
     }
 }
 
-/// The runner, whose runs are reported where there is telemetry.
+/// Adds telemetry to the runner, if there is any.
 pub(crate) fn listen_to(runner: Runner) -> Runner {
     match telemetry() {
         Some(telemetry) => telemetry.listen_to(runner),
@@ -40,7 +40,7 @@ pub(crate) fn traces() -> bool {
     telemetry().is_some_and(Telemetry::traces)
 }
 
-/// Lets `/metrics` of the server have the metrics of runs, also where nothing is sent.
+/// Enables the metrics of runs for `/metrics` of the server, even if nothing is sent.
 #[cfg(feature = "server")]
 pub(crate) fn serve_metrics() {
     let config = || TelemetryConfig::from_env().unwrap_or_else(TelemetryConfig::metrics_as_text);
@@ -50,12 +50,12 @@ pub(crate) fn serve_metrics() {
     }
 }
 
-/// Sends what waits before the process ends, within a bound.
+/// Sends the queued items before the process exits, within [`LIMIT`].
 pub(crate) async fn end() {
     if let Some(Some(telemetry)) = TELEMETRY.get() {
         telemetry.shut_down(LIMIT).await;
     }
 }
 
-/// How long the end of the process waits for a receiver.
+/// The most time that the exit of the process waits for a receiver.
 const LIMIT: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! What people say to runs of a durable engine.
+//! Answers and instructions for runs of a durable engine.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use crate::context::{client, failed};
 use crate::drive::{Said, is_binding};
 use crate::output::{Failure, stream};
 
-/// What a person says to a request of a run.
+/// Sends a person's answer to a request of a run.
 pub(crate) async fn say(url: &str, args: &PersonArgs, said: Said) -> Result<ExitCode, Failure> {
     let (run, client) = (RunId::new(args.run.as_str()), client(url)?);
     let status = client.status(&run).await.map_err(failed)?;

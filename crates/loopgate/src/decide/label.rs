@@ -1,4 +1,4 @@
-//! `loopgate label`: what a run that has ended was worth.
+//! `loopgate label`: labels an ended run as good or bad.
 
 use std::process::ExitCode;
 

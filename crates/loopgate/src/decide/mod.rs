@@ -1,4 +1,4 @@
-//! The commands with which people decide about runs.
+//! Commands for people: pending requests, approvals, answers, instructions, stops and labels.
 
 #[cfg(feature = "restate")]
 mod engine;

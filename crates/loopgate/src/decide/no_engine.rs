@@ -1,4 +1,4 @@
-//! What people say to runs of a durable engine, in a build without one: one line that says how to get it.
+//! Stub for builds without a durable engine: an error with the feature to enable.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! What waits for people, and what they say to it: `pending`, `approve`, `deny`, `answer`, `tell`.
+//! `loopgate pending`, `approve`, `deny`, `answer` and `tell`: what waits for people, and their decisions and
+//! instructions.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -22,7 +23,7 @@ use crate::drive::{Said, approver, is_binding};
 use crate::output::{Failure, at_journal, stream};
 use crate::shown::people;
 
-/// `loopgate pending`: what waits, in one run or in all.
+/// `loopgate pending`: prints the pending requests of one run or of all.
 pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
     let lines = match &args.run {
@@ -188,7 +189,7 @@ async fn say(args: PersonArgs, said: Said) -> Result<ExitCode, Failure> {
     found.go_on(vec![kind], &args.go_on).await
 }
 
-/// The action that a person names: by its key, or by the model's own name for it.
+/// The action that a person names, by its key or by the model's id for it.
 fn key_of(run: &Run, named: &str) -> Result<CommandKey, Failure> {
     let requested = run.requested();
     if let Ok(key) = named.parse::<CommandKey>()
@@ -212,7 +213,7 @@ fn key_of(run: &Run, named: &str) -> Result<CommandKey, Failure> {
     Err(Failure::new(format!("run {} has no action {named}; what waits: {waits}", run.id())))
 }
 
-/// Why an answer does not count, and what to do instead.
+/// Why an answer does not count, with advice.
 fn refused(found: &Found, key: &CommandKey, fault: AnswerFault, at: &str) -> Failure {
     let id = found.id();
     let answered = found.recorded.entries.iter().find_map(|entry| match &entry.event.kind {
@@ -244,13 +245,13 @@ fn refused(found: &Found, key: &CommandKey, fault: AnswerFault, at: &str) -> Fai
     Failure::new(format!("{key} of run {id}: {message}"))
 }
 
-/// Whether it is journaled that no answer to an action came in time.
+/// Whether the journal has an expired deadline for an action.
 fn has_expired(found: &Found, key: &CommandKey) -> bool {
     let people = PeopleReport::of(&found.recorded);
     people.of_action(key).is_some_and(|requested| requested.answer.as_deref() == Some("expired"))
 }
 
-/// Whether something that a run asked people about was journaled as not answered in time.
+/// Whether the journal has an expired deadline for any request of the run.
 fn has_silence(recorded: &Recorded) -> bool {
     PeopleReport::of(recorded)
         .requested
@@ -258,7 +259,7 @@ fn has_silence(recorded: &Recorded) -> bool {
         .any(|requested| requested.answer.as_deref() == Some("expired"))
 }
 
-/// An action that waits, for programs.
+/// A pending request as JSON.
 fn in_json(run: &Run, manifest: &str, requested: &PersonRequest) -> Result<Value, Failure> {
     let started = run.started();
     let mut value = serde_json::to_value(PersonRequestReport::new(run, manifest, requested))?;

@@ -1,4 +1,4 @@
-//! `loopgate stop`: the end of a run, whichever process of this machine drives it.
+//! `loopgate stop`: stops a run, whichever process on this machine drives it.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -33,11 +33,11 @@ pub(crate) struct StopArgs {
     pub(crate) again: AgainArgs,
 }
 
-/// How often it is looked what became of a request.
+/// How often the result of a request is checked.
 const POLL: Duration = Duration::from_millis(200);
-/// After how long a request is withdrawn that no driver has taken.
+/// The time after which a request is withdrawn that no driver has taken.
 const UNTAKEN: Duration = Duration::from_secs(10);
-/// How long the end of a run is waited for that has taken the request.
+/// How long to wait for the end of a run that has taken the request.
 const ENDS: Duration = Duration::from_secs(20);
 
 pub(crate) async fn stop(args: StopArgs) -> Result<ExitCode, Failure> {
@@ -47,7 +47,7 @@ pub(crate) async fn stop(args: StopArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What became of the run, in one line.
+/// Stops the run, and returns the result in one line.
 async fn stopped(args: &StopArgs) -> Result<String, Failure> {
     let journal = places::existing_journal(&args.again.journal)?;
     let how = if args.now { StopMode::Now } else { StopMode::AtGate };

@@ -1,4 +1,4 @@
-//! A person at this terminal, who is asked.
+//! Asks the person at this terminal for approvals and answers.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::shown::people;
 
 const BOLD: Style = Style::new().bold();
 
-/// Asks whether an action may run, or what it asks, once all of it is shown: `details`. What was typed before that, and what is
-/// pasted, is no consent. Only a clear yes is one, for what cannot be undone the action's short key; anything else goes to
-/// the model. Nothing where the input ends.
+/// Asks for an approval or an answer, after all `details` were shown. Text typed before that, and pasted text, does not
+/// count as consent. Only a clear yes does, or for an irreversible effect the action's short key. Any other text goes
+/// to the model as the reason. `None`: the input ended.
 pub(crate) async fn ask(
     lines: &mut typed::Lines,
     requested: &PersonRequest,
@@ -77,26 +77,27 @@ pub(crate) async fn ask(
     }
 }
 
-/// What a person types to allow an action that cannot be undone: the beginning of its binding, which no text from outside
-/// can know. None where a yes is enough.
+/// The beginning of the action's binding, which a person types to allow an irreversible effect, and which no untrusted
+/// text can know. `None`: a yes is enough.
 fn short_key(requested: &PersonRequest) -> Option<String> {
     let is_undone = matches!(requested.effect, Effect::Read | Effect::WriteIdempotent);
     (!is_undone).then(|| requested.binding.short().chars().take(KEY_DIGITS).collect())
 }
 
-/// How many digits of a binding are the action's short key.
+/// The digits of a binding in the short key.
 const KEY_DIGITS: usize = 4;
 
 pub(crate) fn denied(why: &str) -> PersonAnswer {
     PersonAnswer::Denied { why: why.into() }
 }
 
-/// Who approves here: a name that is claimed. Nothing was checked, so it does not count where two people have to approve.
+/// The approver at this terminal, by a claimed name. It is not verified, so it does not count where two people must
+/// approve.
 pub(crate) fn approver(claim: Option<Arc<str>>) -> Approver {
     Approver { account: "".into(), user: "".into(), claim }
 }
 
-/// The event of an answer that is given here.
+/// The event of an answer at this terminal.
 pub(crate) fn answered(key: CommandKey, answer: PersonAnswer, binding: Option<Digest>) -> EventKind {
     match answer {
         PersonAnswer::Approved => EventKind::ApprovedBy { key, by: approver(None), binding },
@@ -104,7 +105,7 @@ pub(crate) fn answered(key: CommandKey, answer: PersonAnswer, binding: Option<Di
     }
 }
 
-/// Whether a person at this terminal can answer this request: not where two tokens have to approve it.
+/// Whether a person at this terminal can answer this request. False if it needs two verified approvals.
 pub(crate) fn may_answer_here(requested: &PersonRequest) -> bool {
     requested.approvals < 2
 }
@@ -116,10 +117,10 @@ pub(crate) enum Said {
     Answers(PersonAnswer),
 }
 
-/// Whether a person has given the beginning of an action's own binding, as `pending` prints it.
+/// Whether `given` is the beginning of an action's binding, as `pending` prints it.
 pub(crate) fn is_binding(given: &str, own: &Digest) -> bool {
     given.len() >= BINDING_DIGITS && own.to_string().starts_with(&given.to_ascii_lowercase())
 }
 
-/// How much of a binding has to be given.
+/// The digits of a binding that must be given.
 const BINDING_DIGITS: usize = 12;

@@ -1,4 +1,4 @@
-//! What a run and the runs that it called ask people, and what the person at this terminal says to each.
+//! The pending requests of a run and of the runs that it called, and the answers of the person at this terminal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::context::Signals;
 use crate::output::{Failure, stream, typed};
 use crate::shown::people;
 
-/// A run that asks people, and the manifest of its tools.
+/// A run with pending requests, and the manifest of its tools.
 pub(crate) struct Asking {
     pub(crate) state: Run,
     pub(crate) manifest: Arc<str>,
@@ -21,7 +21,7 @@ pub(crate) struct Asking {
 /// What people said to runs.
 pub(crate) type Stated = BTreeMap<RunId, Vec<EventKind>>;
 
-/// The runs that ask people: this one first, then those that it called. Empty: nothing is asked.
+/// The runs with pending requests: this one first, then those that it called. Empty: there are none.
 pub(crate) async fn asking(journal: &StoredJournal, run: &RunId) -> Result<Vec<Asking>, Failure> {
     let (mut runs, mut asking) = (vec![run.clone()], Vec::new());
     while let Some(run) = runs.pop() {
@@ -35,7 +35,7 @@ pub(crate) async fn asking(journal: &StoredJournal, run: &RunId) -> Result<Vec<A
     Ok(asking)
 }
 
-/// What the person at this terminal says to each of these; nothing where they leave it to later.
+/// Asks the person at this terminal about each request. `None`: they leave it for later.
 pub(crate) async fn ask_all(
     lines: &mut typed::Lines,
     signals: &mut Signals,

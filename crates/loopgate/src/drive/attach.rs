@@ -1,4 +1,4 @@
-//! A request with a key: it begins a run, or attaches to the one that an earlier request with the key began.
+//! Idempotent requests: a request with a key begins a run, or attaches to the run of an earlier request with that key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::context::Signals;
 use crate::output::{Failure, Line, one_line, screen, stream};
 use crate::shown::status;
 
-/// How often it is looked whether a run that another process drives has ended.
+/// How often a run of another process is checked for its end.
 const POLL: Duration = Duration::from_millis(500);
 
-/// What a request leads to in this process.
+/// The result of a request in this process.
 pub(crate) enum Request {
     /// A run that is driven here.
     Drive(Handle),
@@ -25,8 +25,8 @@ pub(crate) enum Request {
     Ended(Box<EndedRun>),
 }
 
-/// Begins the run of an item. With a key it attaches to the run that has it: it resumes a run without a driver, and waits
-/// for one that another process drives.
+/// Begins the run of an item. With a key it attaches to the run that has it. A run without a driver is resumed. A run
+/// of another process is waited for.
 pub(crate) async fn request(
     runner: &Runner,
     item: WorkItem,

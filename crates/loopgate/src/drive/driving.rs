@@ -1,4 +1,4 @@
-//! A run under way, to its end or until it waits for people who are not here.
+//! Drives a run to its end, or until it waits for people who are not at this terminal.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -26,22 +26,22 @@ use crate::shown::{
     Live, bill, budget_lines, doubts, people, print_result, summary, tools_of, warned, wrote,
 };
 
-/// A run under way, and how it is shown.
+/// A run in progress, and how it is shown.
 pub(crate) struct Driving<'a> {
     pub(crate) runner: &'a Runner,
     pub(crate) journal: Arc<StoredJournal>,
-    /// The journal as it was named on the command line, where it was.
+    /// The journal as named on the command line.
     pub(crate) at: Option<PathBuf>,
     pub(crate) shows: Shows,
-    /// How much of the evidence is printed with the outcome as JSON. `None`: the outcome is not printed as JSON.
+    /// How much evidence the JSON outcome contains. `None`: the outcome is not printed as JSON.
     pub(crate) json: Option<EvidenceDetail>,
-    /// Whether what it came to is printed.
+    /// Whether the result is printed.
     pub(crate) prints: bool,
     pub(crate) signals: Signals,
 }
 
 impl Driving<'_> {
-    /// Drives until the run is over, or waits for people who are not here; prints what it came to.
+    /// Drives the run until it has ended or waits for people who are not here, and prints the result.
     pub(crate) async fn drive(mut self, mut handle: Handle) -> Result<(ExitCode, Signals), Failure> {
         stream::outlive_reader();
         let mut typed = None;
@@ -77,7 +77,7 @@ impl Driving<'_> {
         }
     }
 
-    /// Prints what a run came to that has ended before.
+    /// Prints the result of a run that ended before.
     pub(crate) async fn has_ended(mut self, ended: EndedRun) -> Result<(ExitCode, Signals), Failure> {
         stream::outlive_reader();
         if let Some(mut lines) = self.shows.1.take() {
@@ -151,18 +151,18 @@ impl Driving<'_> {
     }
 }
 
-/// The trace in which the run's spans are, where they are sent or the caller has one.
+/// The line with the trace of the run's spans, if they are sent or the caller has a trace.
 fn trace_line(started: &Started) -> Option<String> {
     let is_known = telemetry::traces() || started.item.traceparent.is_some();
     is_known.then(|| format!("trace:   {}", started.trace().trace))
 }
 
-/// Whether a person sits here who can be asked.
+/// Whether a person at this terminal can be asked.
 fn is_answered_here() -> bool {
     std::io::stdin().is_terminal() && stream::is_watched()
 }
 
-/// That a run waits, and its bill so far, on standard error.
+/// Prints on standard error that a run waits, and its cost so far.
 fn waits(outcome: &Outcome, wrote: &[String]) {
     stream::note("");
     stream::note(
@@ -175,11 +175,11 @@ fn waits(outcome: &Outcome, wrote: &[String]) {
     stream::note(format!("run:     {}", outcome.run));
 }
 
-/// How many bytes a person's answer may have.
+/// The most bytes of a person's answer.
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
 impl Found {
-    /// Applies this to the run and drives it on, or leaves it where it is then.
+    /// Applies these events to the run and continues it, or leaves it after that.
     pub(crate) async fn go_on(self, stated: Vec<EventKind>, go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
         self.check_driver()?;
         match self.root().await? {
@@ -201,7 +201,7 @@ impl Found {
         }
     }
 
-    /// The same, with what is said to runs that it called.
+    /// [`go_on`](Self::go_on) with events for runs that it called.
     async fn go_on_with(
         self,
         stated: Vec<EventKind>,
@@ -245,8 +245,7 @@ impl Found {
         Ok(code)
     }
 
-    /// Journals this and leaves the run. Nothing is needed for it that only a driver has: no secret, and no domain where that
-    /// is not here.
+    /// Journals these events without a driver, so that neither secrets nor the domain are needed.
     async fn note(&self, stated: Vec<EventKind>, again: &AgainArgs) -> Result<(), Failure> {
         let id = self.id();
         let loaded = match self.load(again.folder.domain.as_deref(), &again.settings()) {

@@ -1,4 +1,4 @@
-//! What other processes ask of a run that is driven here.
+//! Carries out requests of other processes for a run that this process drives.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -9,13 +9,13 @@ use loop_runtime::journal::queue::RemoteAnswer;
 use loop_runtime::run::Remote;
 use tokio::task::AbortHandle;
 
-/// How often a driver looks what is asked of its run.
+/// How often a driver checks for requests.
 const LISTEN: Duration = Duration::from_millis(500);
 
-/// How many requests are looked at together.
+/// The most requests that are read at a time.
 const MAX_REQUESTS: usize = 100;
 
-/// Carries out what other processes ask of a run that is driven here, until it is dropped.
+/// Carries out requests for a run until this is dropped.
 pub(crate) struct Listening(AbortHandle);
 
 impl Listening {

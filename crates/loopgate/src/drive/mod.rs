@@ -1,4 +1,4 @@
-//! Runs driven to their end: watched, asked about, stopped.
+//! Drives runs to their end: shows progress, asks people, handles stops.
 
 mod ask;
 mod asking;

@@ -1,4 +1,4 @@
-//! A new run that begins with what another one had.
+//! Begins a new run from another run, for forks, retries and salvage.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ pub(crate) struct NextArgs {
 }
 
 impl NextArgs {
-    /// With the settings of the run before.
+    /// The arguments with the settings of the previous run.
     pub(crate) fn unchanged(folder: FolderArgs, journal: JournalArgs) -> Self {
         let (settings, json) = (SettingArgs::default(), ReportArgs { json: false });
         Self { settings, folder, json, written: WrittenArgs::to(journal) }
     }
 }
 
-/// The loop of the new run.
+/// The runner of the new run.
 pub(crate) fn runner(from: &Found, next: &NextArgs) -> Result<(Domain, Runner), Failure> {
     if let Some(by) = from.run.started().provenance.called_by.as_deref() {
         let root = &by.root;
@@ -61,7 +61,7 @@ pub(crate) fn runner(from: &Found, next: &NextArgs) -> Result<(Domain, Runner), 
     Ok((domain, runner))
 }
 
-/// Says what the new run begins with, drives it, and prints what it came to.
+/// Prints what the new run begins with, drives it, and prints its result.
 pub(crate) async fn drive(
     from: Found,
     runner: &Runner,
@@ -86,7 +86,7 @@ pub(crate) async fn drive(
     Ok(code)
 }
 
-/// Continues the good entries of a damaged run as a new run.
+/// Salvages the valid entries of a damaged run as a new run.
 pub(crate) async fn salvage(named: &str, next: &NextArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&next.written.journal)?;
     let id = find(journal.as_ref(), named).await?.run;

@@ -1,4 +1,4 @@
-//! The events of a run under way, shown as they come.
+//! Shows the events of a run as they happen.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::context::Signals;
 use crate::output::stream;
 use crate::shown::{Live, lines_of};
 
-/// What shows the events of a run: both continue where they were when the run is driven again.
+/// The displays of a run's events. Both continue where they were when the run is driven again.
 pub(crate) type Shows = (Option<Live>, Option<Lines>);
 
-/// Drives a run until it is over or waits for people, and shows it on the way. The first signals stop it.
+/// Drives a run until it has ended or waits for people, and shows its events. Signals stop it.
 pub(crate) async fn driven(
     journal: &Arc<StoredJournal>,
     mut handle: Handle,
@@ -37,7 +37,7 @@ pub(crate) async fn driven(
     driven
 }
 
-/// Shows events in a thread of their own, so that a slow terminal holds nothing up.
+/// Shows events on a separate thread, so that a slow terminal delays nothing.
 fn watch(handle: &mut Handle, live: Option<Live>, lines: Option<Lines>) -> Option<JoinHandle<Shows>> {
     if live.is_none() && lines.is_none() {
         return None;
@@ -75,7 +75,7 @@ async fn show(mut received: Events, mut live: Option<Live>, mut lines: Option<Li
     (live, lines)
 }
 
-/// The JSON lines of a run, each entry once and none left out: what was not heard is read from the journal.
+/// Prints the entries of a run as JSON lines, each once. Events that were missed are read from the journal.
 pub(crate) struct Lines {
     journal: Arc<dyn Journal>,
     run: RunId,
@@ -96,7 +96,7 @@ impl Lines {
         }
     }
 
-    /// Shows what is in the journal and was not shown yet.
+    /// Prints the entries in the journal that were not printed yet.
     pub(super) async fn show_all(&mut self) {
         match self.journal.read(&self.run).await {
             Ok(recorded) => recorded.entries.iter().for_each(|entry| self.print(entry)),

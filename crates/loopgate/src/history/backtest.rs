@@ -1,4 +1,4 @@
-//! `loopgate backtest`: recorded runs under other policies.
+//! `loopgate backtest`: shows what recorded runs would have done under other policies.
 
 mod settings;
 
@@ -73,14 +73,14 @@ pub(crate) async fn backtest(args: BacktestArgs) -> Result<ExitCode, Failure> {
     Ok(if report.not_tested.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What a policy file makes of the spec of each recorded run.
+/// The policy in a file, for every recorded run.
 fn policy(file: PolicyFile) -> Policy {
     Policy::new(file.name().to_owned(), file.settings(), move |spec| file.applied(spec))
 }
 
-/// How many runs that differ are listed for each policy.
+/// The most differing runs that are listed for each policy.
 const MAX_ROWS: usize = 20;
-/// How many characters of a policy's name are shown.
+/// The most characters of a policy's name.
 const MAX_NAME_CHARS: usize = 28;
 
 fn in_words(report: &BacktestReport) -> String {

@@ -1,4 +1,4 @@
-//! `loopgate fork` and `loopgate retry`: a new run that begins with what another run had.
+//! `loopgate fork` and `loopgate retry`: begin a new run from another run.
 
 use std::process::ExitCode;
 
@@ -59,7 +59,7 @@ pub(crate) async fn retry(args: RetryArgs) -> Result<ExitCode, Failure> {
     drive(from, &runner, handle, &args.next).await
 }
 
-/// The entries after which a fork can begin, one a line.
+/// The entries after which a fork can begin, a line each.
 fn list(from: &Found) -> Result<String, Failure> {
     let Forkable { entries, between_calls, under_other_limits } = Forkable::of(from.id(), &from.recorded)?;
     let mut text = String::new();

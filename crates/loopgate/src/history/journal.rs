@@ -1,4 +1,4 @@
-//! `loopgate journal`: how large the journal is, deleting old runs, exporting and importing runs.
+//! `loopgate journal`: statistics, pruning, export and import of runs.
 
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -235,7 +235,7 @@ async fn export(args: ExportArgs) -> Result<ExitCode, Failure> {
     Ok(if exported.left_out.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Standard output. A reader that is gone ends the command quietly, as in other commands that print.
+/// Standard output. If its reader is gone, the command ends quietly.
 struct Printed(std::io::Stdout);
 
 impl Printed {
@@ -257,7 +257,7 @@ impl Write for Printed {
     }
 }
 
-/// Where an export goes.
+/// The destination of an export.
 struct Out {
     place: String,
     to: Box<dyn Write + Send>,
@@ -279,7 +279,7 @@ impl Out {
     }
 }
 
-/// The calls of each run, one run a line. A run that cannot be read is left out.
+/// Exports the tool calls of each run, one run a line. A run that cannot be read is left out.
 async fn trajectories(journal: &StoredJournal, ids: &[RunId], out: Out) -> Result<Exported, Failure> {
     let Out { place, mut to } = out;
     let mut exported = Exported::default();

@@ -1,4 +1,4 @@
-//! The commands that work with recorded runs: replay, verify, backtest, continue, look after.
+//! Commands for recorded runs: replay, verify, backtest, fork, retry, and maintenance of the journal.
 
 mod backtest;
 mod fork;

@@ -1,4 +1,4 @@
-//! The recorded runs that a command is given: ids, whole journals, or all runs of one.
+//! Resolves the recorded runs in the arguments of a command: ids, journal files, or all runs of a journal.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) struct RunsArgs {
     pub(crate) journal: JournalArgs,
 }
 
-/// The runs that are named, by journal, each once. Runs that a journal cannot read are among them.
+/// The named runs, by journal, each once. Runs that cannot be read are included.
 pub(crate) async fn runs_named(args: &RunsArgs) -> Result<Vec<RunsOf>, Failure> {
     let (mut all, mut ids) = (Vec::new(), Vec::new());
     for name in &args.runs {
@@ -47,7 +47,7 @@ pub(crate) async fn runs_named(args: &RunsArgs) -> Result<Vec<RunsOf>, Failure> 
     Ok(found)
 }
 
-/// Runs of one journal: all of them, oldest first, or those of these ids.
+/// Runs of one journal: all of them, oldest first, or those with these ids.
 async fn runs_of(path: PathBuf, ids: Option<&[&str]>) -> Result<RunsOf, Failure> {
     places::expect_not_empty(&path)?;
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
@@ -80,7 +80,7 @@ async fn runs_of(path: PathBuf, ids: Option<&[&str]>) -> Result<RunsOf, Failure>
     Ok(RunsOf { handles, runs })
 }
 
-/// The runs under the policies, with progress where a person watches.
+/// Backtests the runs, with a progress line if a person watches.
 pub(crate) async fn tested(
     policies: &Arc<Policies>,
     of: &[RunsOf],
@@ -103,11 +103,11 @@ pub(crate) async fn tested(
     Ok(tested)
 }
 
-/// How many runs are done, on standard error where a person watches, until it is dropped.
+/// A progress line on standard error, until it is dropped.
 struct Progress(Option<tokio::task::JoinHandle<()>>);
 
 impl Progress {
-    /// Shows what `done` counts, of so many.
+    /// Shows the number in `done` out of `all`.
     fn show(done: &Arc<AtomicUsize>, all: usize) -> Self {
         Self(stream::is_watched().then(|| tokio::spawn(shown(Arc::clone(done), all))))
     }

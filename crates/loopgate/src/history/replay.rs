@@ -1,4 +1,4 @@
-//! `loopgate replay`: what a recorded run would decide, send and read today, and how it was after an entry.
+//! `loopgate replay`: replays a recorded run's decisions, prompts and reads, or shows it after an entry.
 
 use std::process::ExitCode;
 
@@ -71,7 +71,7 @@ pub(crate) async fn replay(args: ReplayArgs) -> Result<ExitCode, Failure> {
     Ok(if replay.equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// How many characters of a value are shown.
+/// The most characters of a value.
 const MAX_VALUE_CHARS: usize = 160;
 
 fn in_words(replay: &Replay) -> String {
@@ -211,7 +211,7 @@ fn after(state: &Run, entry: &Entry, entries: usize, people: &PeopleReport) -> S
     text
 }
 
-/// What the run commands, in words.
+/// The run's commands in words.
 fn commands(state: &Run) -> Vec<String> {
     let in_words = |command: &Command| match command {
         Command::CallModel(call) => format!("call a model ({}, try {})", call.key, call.attempt),

@@ -1,4 +1,4 @@
-//! `loopgate verify`: whether recorded runs are whole, and what is wrong with those that are not.
+//! `loopgate verify`: checks that recorded runs are complete and unchanged, and explains errors.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! `loopgate show RUN --cache`: what each request shared with the one before it, and what the provider made of that.
+//! `loopgate show RUN --cache`: how much of each prompt was shared with the one before, and how much the provider read
+//! from its cache.
 
 use std::fmt::Write as _;
 
@@ -8,7 +9,7 @@ use loop_runtime::journal::Entry;
 
 use crate::output::grouped;
 
-/// A request to a model, and its outcome.
+/// A model request and its result.
 struct Call {
     key: String,
     attempt: u32,
@@ -24,7 +25,7 @@ enum End {
     Instruction(Option<Usage>),
 }
 
-/// A table with a line for each request, and what it sums up to.
+/// A table with a line for each request, and totals.
 pub(crate) fn table(entries: &[Entry]) -> String {
     let calls = calls(entries);
     if calls.is_empty() {

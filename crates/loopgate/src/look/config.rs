@@ -1,4 +1,4 @@
-//! `loopgate config`: the model, the journal and the domain of commands that name none, and who says so.
+//! `loopgate config`: prints the user's default model, journal and domain, and where each is set.
 
 use std::process::ExitCode;
 

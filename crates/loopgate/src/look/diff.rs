@@ -1,4 +1,4 @@
-//! `loopgate diff`: what differs between two runs.
+//! `loopgate diff`: compares two runs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,7 +30,7 @@ pub(crate) async fn diff(args: DiffArgs) -> Result<ExitCode, Failure> {
     Ok(if diff.equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// How many characters of a value are shown.
+/// The most characters of a value.
 const MAX_VALUE_CHARS: usize = 160;
 
 fn in_words(diff: &RunDiff) -> String {

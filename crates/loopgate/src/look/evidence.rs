@@ -1,4 +1,4 @@
-//! `loopgate show RUN E3`, `--evidence` and `--effects`: what tools returned, and what was to change something, in words.
+//! `loopgate show RUN E3`, `--evidence` and `--effects`: prints tool results and requested effects in words.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::output::{Failure, escaped, time};
 
-/// The work item, `E0`, and what each call returned; or the one of them that is named.
+/// The work item `E0` and the result of each call, or only the one with this id.
 pub(super) fn evidence(state: &Run, recorded: &Recorded, id: Option<&str>) -> Result<Vec<Value>, Failure> {
     let (started, is_untrusted) = (state.started(), state.spec().gate.item_untrusted);
     let (at, item) = (started.unix_ms, &started.item.full);
@@ -41,7 +41,7 @@ pub(super) fn evidence(state: &Run, recorded: &Recorded, id: Option<&str>) -> Re
     if named.is_empty() { Err(Failure::new(none)) } else { Ok(named) }
 }
 
-/// Reports for people: a line for each value, then the text. What cannot be seen is written as its number.
+/// Reports for people: a line for each value, then the text, with invisible characters spelled out.
 pub(super) fn in_words(reports: &[Value]) -> String {
     let mut text = if reports.is_empty() { "none\n".to_owned() } else { String::new() };
     for (name, value) in reports.iter().filter_map(Value::as_object).flatten() {

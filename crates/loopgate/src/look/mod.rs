@@ -1,4 +1,4 @@
-//! The commands that look at recorded runs.
+//! Commands that show recorded runs.
 
 mod cache;
 mod config;

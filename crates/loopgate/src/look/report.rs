@@ -1,4 +1,4 @@
-//! `loopgate report`: one run for an auditor, on one page.
+//! `loopgate report`: a report on one run for an auditor.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -52,7 +52,7 @@ pub(crate) async fn report(args: ReportCommandArgs) -> Result<ExitCode, Failure>
     Ok(if report.verify.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// How many characters of a line are shown; the page and the JSON have them all.
+/// The most characters of a line. The page and the JSON have the complete lines.
 const MAX_CHARS: usize = 400;
 
 fn in_words(title: &str, report: &RunReport) -> String {

@@ -1,4 +1,4 @@
-//! `loopgate show RUN --html`: a run as a page in a file.
+//! `loopgate show RUN --html`: writes the page of a run to a file.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use loop_server::pages::{self, LabelPart, OneRunPage, OneRunView};
 use crate::context::{places::ReportFile, prompts_of};
 use crate::output::Failure;
 
-/// Writes the page of a run into a file.
+/// Writes the page of a run to a file.
 pub(crate) fn written(
     path: &Path,
     id: &RunId,

@@ -1,4 +1,4 @@
-//! `loopgate runs`: the runs of a journal as a list, by what they are and what they cost.
+//! `loopgate runs`: lists the runs of a journal, with filters.
 
 use std::process::ExitCode;
 

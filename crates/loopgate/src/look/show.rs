@@ -1,4 +1,4 @@
-//! `loopgate show` and `loopgate runs`: what the journal holds.
+//! `loopgate show`: prints a run of the journal.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -125,7 +125,7 @@ async fn show_below(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The tags that a run was begun with, in a line. Empty if there are none.
+/// The tags of a run in a line. Empty if there are none.
 fn tagged(recorded: &Recorded) -> String {
     let tags = tags_of(recorded.origin.as_deref());
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! `loopgate view`: the pages over the local journal, for the person at this machine.
+//! `loopgate view`: serves read-only pages over the local journal to the person at this machine.
 
 use std::net::SocketAddr;
 

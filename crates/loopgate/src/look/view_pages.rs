@@ -1,4 +1,4 @@
-//! The start and the end of the pages on this machine.
+//! Starts and stops the server of `loopgate view`.
 
 use std::process::ExitCode;
 

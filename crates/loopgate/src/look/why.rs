@@ -1,4 +1,4 @@
-//! `loopgate why`: what stopped a run, what would have continued it, what is left, and how to continue.
+//! `loopgate why`: explains what stopped a run, what would have continued it, and how to continue.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ pub(crate) async fn why(args: WhyArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many characters of a call's parameters are shown.
+/// The most characters of a call's parameters.
 const MAX_PARAMETER_CHARS: usize = 120;
 
 fn in_words(why: &Why, state: &Run, line: &RunLine, recorded: &Recorded, journal: Option<&Path>) -> String {
@@ -125,7 +125,7 @@ fn continued(text: &mut String, continuation: &Continuation) {
     }
 }
 
-/// How many notes are listed.
+/// The most notes that are listed.
 const MAX_NOTES: usize = 10;
 
 fn notes(text: &mut String, why: &Why) {
@@ -179,7 +179,7 @@ fn undone(text: &mut String, why: &Why) {
     }
 }
 
-/// The commands with which a person continues.
+/// The commands with which a person can continue.
 fn next(
     text: &mut String,
     why: &Why,
@@ -233,7 +233,7 @@ fn changes(why: &Why) -> impl Iterator<Item = (String, String)> {
     changes.iter().map(|change| (change.setting.clone(), change.to.clone()))
 }
 
-/// The same as they follow `loopgate fork`.
+/// The settings as options of `loopgate fork`.
 fn settings(why: &Why) -> String {
     changes(why).map(|(setting, to)| format!(" --set {}", quoted(&format!("{setting}={to}")))).collect()
 }

@@ -1,5 +1,4 @@
-//! The line at which a person writes a message: keys move in it and change it, and the arrow keys bring back the messages
-//! before.
+//! A line editor for messages, with cursor keys and a history.
 
 use std::io::{IsTerminal as _, stdin, stdout};
 
@@ -13,27 +12,27 @@ use tokio::sync::oneshot::{Receiver, channel};
 use super::screen;
 use super::typed::Typed;
 
-/// What a person did at the line.
+/// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Entered {
-    /// They ended it, or the input.
+    /// A line, or the end of the input.
     Typed(Typed),
-    /// They pressed Ctrl-C.
+    /// Ctrl-C was pressed.
     Interrupt,
 }
 
 type LineEditor = Editor<(), MemHistory>;
 
-/// A line editor, which has the terminal only while a line is wanted.
+/// A line editor. It uses the terminal only while a line is read.
 pub(crate) struct Edited {
     max_bytes: u64,
-    /// The messages that the arrow keys bring back, the oldest first.
+    /// The messages in the history, oldest first.
     history: Vec<String>,
-    /// None while it reads, and after what was typed ahead is dropped.
+    /// `None` while it reads, and after typed-ahead input was dropped.
     editor: Option<LineEditor>,
-    /// A line that is being read, on a thread of its own, since a read there cannot be cut off.
+    /// The read in progress, on a thread of its own, since it cannot be cancelled.
     reading: Option<Receiver<(LineEditor, Result<String, ReadlineError>)>>,
-    /// The terminal as it was before.
+    /// The terminal settings before.
     plain: Termios,
 }
 
@@ -44,14 +43,14 @@ impl std::fmt::Debug for Edited {
 }
 
 impl Edited {
-    /// An editor, where the terminal can move its cursor.
+    /// An editor. `None`: the terminal cannot move its cursor.
     pub(crate) fn begin(max_bytes: u64) -> Option<Self> {
         let plain = tcgetattr(stdin()).ok()?;
         let is_able = screen::is_able() && stdout().is_terminal();
         is_able.then_some(Self { max_bytes, history: Vec::new(), editor: None, reading: None, plain })
     }
 
-    /// Keeps a message for the arrow keys.
+    /// Adds a message to the history.
     pub(crate) fn remember(&mut self, message: &str) {
         if self.history.last().is_some_and(|last| last == message) {
             return;
@@ -63,12 +62,12 @@ impl Edited {
         }
     }
 
-    /// Drops what was typed ahead.
+    /// Drops typed-ahead input.
     pub(crate) fn forget(&mut self) {
         self.editor = None;
     }
 
-    /// The next line. Dropping the future leaves the line as it is, to be read on by the next call.
+    /// Reads the next line. If the future is dropped, the next call continues with the same line.
     pub(crate) async fn next(&mut self, prompt: &str) -> Entered {
         let plain = PlainAfter(&self.plain);
         let reading = match &mut self.reading {
@@ -106,7 +105,7 @@ impl Edited {
     }
 }
 
-/// A new editor with these messages behind its arrow keys.
+/// A new editor with this history.
 fn editor(history: &[String]) -> Option<LineEditor> {
     // What is pasted is marked by the terminal all the time, see [`screen::mark_pastes`].
     let config = Config::builder().bracketed_paste(false).build();
@@ -117,7 +116,7 @@ fn editor(history: &[String]) -> Option<LineEditor> {
     Some(editor)
 }
 
-/// Puts the terminal back as it was, also where a signal ends the chat while a line is edited.
+/// Restores the terminal settings, even if a signal ends the chat while a line is edited.
 struct PlainAfter<'a>(&'a Termios);
 
 impl Drop for PlainAfter<'_> {

@@ -1,4 +1,4 @@
-//! What ends a command before a run began: one line, exit code 1.
+//! A failure that ends a command before a run begins: one line and exit code 1.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ impl Failure {
         Self(message.to_string())
     }
 
-    /// That a command is not in this build, and the feature that adds it.
+    /// The failure of a command that is not in this build, with the feature that adds it.
     #[cfg_attr(
         all(feature = "mock", feature = "mcp-server", feature = "restate", feature = "server"),
         expect(dead_code)
@@ -23,13 +23,13 @@ impl Failure {
         ))
     }
 
-    /// Prints it, and gives the exit code.
+    /// Prints it, and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         super::stream::note(format!("loopgate: {}", self.line()));
         ExitCode::from(1)
     }
 
-    /// What it says, in one line.
+    /// Its text in one line.
     pub(crate) fn line(&self) -> String {
         self.0.lines().map(str::trim).collect::<Vec<_>>().join(" ")
     }

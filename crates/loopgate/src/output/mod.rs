@@ -1,4 +1,4 @@
-//! Standard output, standard error and the terminal; what ends a command before it has begun.
+//! Output of the program: standard output, standard error, the terminal, and failures.
 
 pub(crate) mod edited;
 mod failure;

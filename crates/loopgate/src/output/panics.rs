@@ -1,5 +1,5 @@
-//! What a panic prints: its message and its place, without the secrets of the domain. A tool that panics ends as a failed call,
-//! and its message must not reach the error output unmasked before that.
+//! The panic hook: prints the message and the place of a panic, without the secrets of the domain. A panicking tool
+//! only fails its call, so its message would otherwise reach standard error unmasked.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::{self, PanicHookInfo};
@@ -23,7 +23,7 @@ pub(crate) fn mask() {
     }));
 }
 
-/// Adds what is masked.
+/// Adds secrets to mask.
 pub(crate) fn add(secrets: &Secrets) {
     let mut known = SECRETS.lock().unwrap_or_else(PoisonError::into_inner);
     known.get_or_insert_default().extend(secrets);

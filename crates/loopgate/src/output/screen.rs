@@ -1,11 +1,11 @@
-//! Rows at the bottom of a terminal that change in place: what a command shows while it works.
+//! Status rows at the bottom of a terminal, which are updated in place while a command works.
 //!
-//! Standard error has them. [`show`] draws them, [`hide`] takes them away, and every other output of the command goes through
-//! [`above`], which takes them away first and draws them again below. So nothing of them stays in the scrollback, and
-//! nothing is written into the middle of another line.
+//! They are on standard error. [`show`] draws them and [`hide`] removes them. All other output of the command goes
+//! through [`above`], which removes them first and draws them again below. So they do not stay in the scrollback, and
+//! never appear inside another line.
 //!
-//! The terminal is never put into another mode: the cursor stays visible, and echo and line wrap stay as they are. A program
-//! that is killed leaves one row of text behind, and nothing that has to be restored.
+//! The terminal's mode is never changed: the cursor stays visible, and echo and line wrap stay on. A killed program
+//! leaves one row of text, and nothing to restore.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -23,24 +23,24 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::text::Line;
 
-/// Where a command writes.
+/// The stream that a command writes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     Stdout,
     Stderr,
 }
 
-/// The rows, and what is known of the screen.
+/// The status rows, and the state of the screen.
 struct Bottom {
-    /// What is to be shown.
+    /// The rows to show.
     rows: Vec<String>,
-    /// The columns of each row that is on the screen.
+    /// The columns of each row on the screen.
     drawn: Vec<usize>,
-    /// Columns and rows of the terminal as they were drawn.
+    /// Columns and rows of the terminal at the last drawing.
     size: (usize, usize),
-    /// Whether the last line of other output has no end yet.
+    /// Whether the last line of other output is incomplete.
     is_mid_line: bool,
-    /// The program ends: nothing is drawn any more.
+    /// Whether the program is exiting, so that nothing is drawn any more.
     is_closed: bool,
 }
 
@@ -53,12 +53,12 @@ static BOTTOM: Mutex<Bottom> = Mutex::new(Bottom {
 });
 
 thread_local! {
-    /// Whether this thread holds the rows: a panic in the middle of a write prints its message all the same.
+    /// Whether this thread holds the rows, so that a panic during a write can still print its message.
     static IS_WRITING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether rows can change in place: a person watches standard error, on a terminal that can move its cursor. A build
-/// server (`CI`) keeps what is written as a log.
+/// Whether rows can be updated in place: standard error is a terminal that can move its cursor, and the variable `CI`
+/// is not set.
 pub(crate) fn is_able() -> bool {
     let is_set =
         |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "false");
@@ -72,7 +72,7 @@ pub(crate) fn size() -> (usize, usize) {
     size.map_or((80, 24), |size| (usize::from(size.ws_col), usize::from(size.ws_row)))
 }
 
-/// Columns of the terminal that an output goes to, or those that the variable `COLUMNS` says. [`usize::MAX`]: no terminal.
+/// The columns of an output's terminal, or those in the variable `COLUMNS`. [`usize::MAX`]: it is not a terminal.
 pub(crate) fn width(output: Output) -> usize {
     let (is_terminal, size) = match output {
         Output::Stdout => (stdout().is_terminal(), tcgetwinsize(stdout())),
@@ -84,13 +84,13 @@ pub(crate) fn width(output: Output) -> usize {
     if is_terminal { known.unwrap_or(80) } else { usize::MAX }
 }
 
-/// Columns of a table on standard output. `None`: a program reads it, and colours are not forced.
+/// The columns for a table on standard output. `None`: a program reads it, and colours are not forced.
 pub(crate) fn table_width() -> Option<usize> {
     let (width, colors) = (width(Output::Stdout), AutoStream::choice(&stdout()));
     if width < usize::MAX { Some(width) } else { (colors != ColorChoice::Never).then_some(80) }
 }
 
-/// Shows these rows in place of those that are shown. Each is one line; what is wider than the terminal is cut.
+/// Replaces the rows. Each is one line, cut to the width of the terminal.
 pub(crate) fn show(rows: impl IntoIterator<Item = Line>) {
     if is_able() {
         let rows = rows.into_iter().map(|line| line.styled_text().to_owned()).collect();
@@ -98,18 +98,17 @@ pub(crate) fn show(rows: impl IntoIterator<Item = Line>) {
     }
 }
 
-/// Takes the rows away.
+/// Removes the rows.
 pub(crate) fn hide() {
     lock().replace(Vec::new());
 }
 
-/// A person has ended the line at which they were asked: the terminal has shown its end.
+/// A person has entered a line, so the cursor is at the start of a new one.
 pub(crate) fn entered() {
     lock().is_mid_line = false;
 }
 
-/// Takes the rows away for good: the program ends. It waits for nothing, neither for another thread that writes nor for a
-/// terminal that takes nothing.
+/// Removes the rows for good, since the program exits. It does not wait for another thread or for a blocked terminal.
 pub(crate) fn close() {
     let mut bottom = match BOTTOM.try_lock() {
         Ok(bottom) => bottom,
@@ -124,7 +123,7 @@ pub(crate) fn close() {
     }
 }
 
-/// Takes the rows away when the program ends in any way that drops this, a panic included.
+/// Removes the rows when it is dropped, even by a panic.
 #[derive(Debug)]
 pub(crate) struct CloseOnDrop;
 
@@ -134,7 +133,7 @@ impl Drop for CloseOnDrop {
     }
 }
 
-/// Writes other output, which may end in the middle of a line.
+/// Writes other output above the rows. It may end in the middle of a line.
 pub(crate) fn above<T>(output: Output, text: &str, write: impl FnOnce() -> T) -> T {
     let is_shared = match output {
         Output::Stderr => stderr().is_terminal(),
@@ -156,8 +155,8 @@ pub(crate) fn above<T>(output: Output, text: &str, write: impl FnOnce() -> T) ->
     written
 }
 
-/// Takes the rows away while the program is stopped with Ctrl-Z, and leaves the shell a clean line. To be called once by a
-/// command that shows rows, in a runtime.
+/// Removes the rows while the program is suspended by Ctrl-Z. A command that shows rows calls it once, within a
+/// runtime.
 pub(crate) fn stop_cleanly() -> std::io::Result<()> {
     static IS_STARTED: AtomicBool = AtomicBool::new(false);
     if IS_STARTED.swap(true, Ordering::AcqRel) {
@@ -178,10 +177,10 @@ pub(crate) fn stop_cleanly() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether the terminal was set to mark what is pasted.
+/// Whether bracketed paste is on.
 static MARKS: AtomicBool = AtomicBool::new(false);
 
-/// Tells the terminal to mark what is pasted, or to mark it no longer.
+/// Turns bracketed paste on or off.
 pub(crate) fn mark_pastes(marks: bool) {
     let is_able = std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
     if stderr().is_terminal() && is_able && MARKS.swap(marks, Ordering::AcqRel) != marks {
@@ -213,7 +212,7 @@ impl Bottom {
         write_err(&text);
     }
 
-    /// What takes the rows off the screen. A terminal that has become narrower has wrapped them.
+    /// The control sequence that erases the rows. A terminal that became narrower has wrapped them.
     fn erased(&mut self) -> String {
         let drawn = std::mem::take(&mut self.drawn);
         if drawn.is_empty() {
@@ -250,12 +249,12 @@ impl Bottom {
     }
 }
 
-/// How many rows of a terminal these rows take, by their columns.
+/// How many terminal rows these rows take, by their columns.
 fn height(rows: &[usize], columns: usize) -> usize {
     rows.iter().map(|width| width.div_ceil(columns.max(1)).max(1)).sum()
 }
 
-/// Whether the terminal lets this program write at the cursor.
+/// Whether the program is in the terminal's foreground, so that it may write.
 fn is_in_foreground() -> bool {
     // Where the terminal does not tell, for example as it is not the program's own, nothing else is known to use it.
     tcgetpgrp(stderr()).map_or(true, |group| group == getpgrp())
@@ -275,7 +274,8 @@ fn write_err(text: &str) {
     }
 }
 
-/// Columns that a text takes at most. Terminals differ in sequences of several characters, so each counts for itself.
+/// The most columns that a text takes. Terminals differ for sequences of several characters, so each character is
+/// counted.
 pub(crate) fn columns_of(text: &str) -> usize {
     text.chars().map(columns_of_char).sum()
 }
@@ -285,7 +285,7 @@ fn columns_of_char(c: char) -> usize {
     if c == '\u{fe0f}' { 1 } else { c.width().unwrap_or(0) }
 }
 
-/// A text of at most so many columns, the last of them `…` where it is cut. Styles take no column, and end with the text.
+/// A text cut to this many columns, with `…` if it is cut. Styles take no column, and end with the text.
 pub(crate) fn fit(text: &str, columns: usize) -> String {
     if columns_of(&strip_str(text).to_string()) <= columns {
         return text.to_owned();
@@ -325,7 +325,7 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
     kept
 }
 
-/// A text as a terminal of this locale can show it: without UTF-8, other characters than ASCII become marks.
+/// A text for a terminal of this locale. Without UTF-8, characters other than ASCII are replaced.
 pub(crate) fn in_locale(text: &str) -> String {
     if is_utf8() {
         return text.to_owned();
@@ -343,7 +343,7 @@ pub(crate) fn in_locale(text: &str) -> String {
     text.chars().map(ascii).collect()
 }
 
-/// Whether the terminal takes UTF-8, by the locale. A locale that is not set says nothing, and UTF-8 is usual.
+/// Whether the locale uses UTF-8. True if it is not set.
 fn is_utf8() -> bool {
     let set = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()

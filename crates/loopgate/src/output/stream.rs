@@ -1,9 +1,9 @@
-//! Standard output and standard error. A failure to write to standard output is one line, and exit code 1 in place of 0. A
-//! reader that is gone ends a command that only prints quietly, as it does for `head`; a command that drives a run ends with
-//! the run.
+//! Writes to standard output and standard error. A failed write to standard output is one line, and turns exit code 0
+//! into 1. If the reader is gone, as with `head`, a command that only prints ends quietly, and a command that drives a
+//! run ends with the run.
 //!
-//! Nothing from outside reaches a terminal as it came: [`print()`] leaves the lines of a text as they are, [`note`] takes a
-//! [`Line`], of which every part is one line, and [`print_json`] writes as escapes what may not be shown.
+//! Untrusted text never reaches a terminal unescaped: [`print()`] keeps only line breaks, [`note`] takes a [`Line`]
+//! whose parts are single lines, and [`print_json`] escapes control characters.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
@@ -16,22 +16,22 @@ use super::screen::{Output, above};
 use super::text::{Line, escaped, harmless};
 use super::wrap::wrapped;
 
-/// Prints whole lines to standard output, without what a terminal would obey. At a terminal they are wrapped at words.
+/// Prints whole lines to standard output, without control characters. At a terminal they are wrapped at words.
 pub(crate) fn print(text: &str) {
     write_out(&wrapped(&harmless(text), screen::width(Output::Stdout)));
 }
 
-/// Prints to standard output as it is, without what a terminal would obey: a part of a line, or what a program reads.
+/// Prints to standard output without wrapping and without control characters: a part of a line, or output for programs.
 pub(crate) fn print_part(text: &str) {
     write_out(&harmless(text));
 }
 
-/// Prints lines with styles of ours to standard output. They are as wide as they should be.
+/// Prints styled lines to standard output, without wrapping.
 pub(crate) fn print_lines(lines: &[Line]) {
     lines.iter().for_each(|line| write_out(&format!("{}\n", line.styled_text())));
 }
 
-/// Prints JSON to standard output. What a terminal would obey is in strings alone, and is escaped there.
+/// Prints JSON to standard output, with control characters escaped.
 pub(crate) fn print_json(text: &str) {
     write_out(&escaped(text));
 }
@@ -42,7 +42,7 @@ pub(crate) fn print_report(report: &impl Serialize) -> Result<(), serde_json::Er
     Ok(())
 }
 
-/// What a shell shows for a program that a closed pipe has ended.
+/// The exit code that shells use for a program that a closed pipe ended.
 pub(crate) const UNREAD: i32 = 141;
 
 fn write_out(text: &str) {
@@ -71,28 +71,28 @@ fn write_out(text: &str) {
     }
 }
 
-/// Whether a part of standard output is lost.
+/// Whether a part of standard output was lost.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the command drives a run, whose outcome is the exit code.
+/// Whether the command drives a run, whose outcome decides the exit code.
 static DRIVES: AtomicBool = AtomicBool::new(false);
 
-/// From now on a reader of standard output that is gone ends nothing: a run goes on to its own end, and says how it ended.
+/// From now on, a closed standard output does not end the program: the run continues to its end and reports it.
 pub(crate) fn outlive_reader() {
     DRIVES.store(true, Ordering::Release);
 }
 
-/// Whether what is printed is lost: it cannot be written.
+/// Whether output is lost, since it cannot be written.
 pub(crate) fn is_lost() -> bool {
     HAS_FAILED.load(Ordering::Acquire)
 }
 
-/// The exit code of a command: no success where a part of its output is lost.
+/// The exit code of a command: not 0 if a part of its output was lost.
 pub(crate) fn code(code: ExitCode) -> ExitCode {
     if code == ExitCode::SUCCESS && is_lost() { ExitCode::FAILURE } else { code }
 }
 
-/// Prints what the command line is answered with in place of a command, such as the help, and gives the exit code.
+/// Prints clap's response to the command line, such as the help, and returns the exit code.
 pub(crate) fn answered(answer: &clap::Error) -> ExitCode {
     if let Err(error) = answer.print()
         && !answer.use_stderr()
@@ -106,7 +106,7 @@ pub(crate) fn answered(answer: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(1))
 }
 
-/// Ends the program at once, with the terminal as it was found.
+/// Exits at once, after restoring the terminal.
 pub(crate) fn exit(code: i32) -> ! {
     screen::close();
     screen::mark_pastes(false);
@@ -114,7 +114,7 @@ pub(crate) fn exit(code: i32) -> ! {
     std::process::exit(code)
 }
 
-/// Prints a line to standard error. At a terminal it is wrapped at words.
+/// Prints a line to standard error, wrapped at words at a terminal.
 pub(crate) fn note(line: impl Into<Line>) {
     let text = format!("{}\n", line.into().styled_text());
     write_err(&wrapped(&text, screen::width(Output::Stderr)));
@@ -133,7 +133,7 @@ fn write_err(text: &str) {
     });
 }
 
-/// Shows how far a command is, on one line of standard error that the next call replaces. An empty text takes it away.
+/// Shows progress on one line of standard error, which the next call replaces. An empty text removes it.
 pub(crate) fn progress(text: &str) {
     match text {
         "" => screen::hide(),

@@ -1,4 +1,4 @@
-//! Texts for a terminal: nothing from outside reaches it as it came.
+//! Escapes untrusted text for a terminal, and formats numbers, tables and times.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -9,7 +9,7 @@ use loop_core::types::is_clean;
 
 use super::screen::columns_of;
 
-/// One line for standard error, in parts. What is put into it is cleaned, so that only the styles are ours to obey.
+/// One line for standard error, in parts. Text in it is escaped, so that only the program's own styles apply.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     text: String,
@@ -21,18 +21,18 @@ impl Line {
         Self::default()
     }
 
-    /// The line with this behind it.
+    /// Appends text.
     pub(crate) fn plain(mut self, text: impl fmt::Display) -> Self {
         self.text.push_str(&one_line(&text.to_string()));
         self
     }
 
-    /// What is written.
+    /// The text with its styles.
     pub(crate) fn styled_text(&self) -> &str {
         &self.text
     }
 
-    /// The line with this behind it, in a style of ours.
+    /// Appends text in a style.
     pub(crate) fn styled(mut self, style: Style, text: impl fmt::Display) -> Self {
         let text = text.to_string();
         let _ = write!(self.text, "{style}{}{style:#}", one_line(&text));
@@ -46,7 +46,7 @@ impl<T: AsRef<str>> From<T> for Line {
     }
 }
 
-/// Text from outside without what a terminal would obey or a person would not see; line breaks and tabs stay.
+/// Untrusted text without control and invisible characters. Line breaks and tabs stay.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     let is_dropped = |c: char| is_harmful(c) && c != '\n';
     if text.contains(is_dropped) {
@@ -56,7 +56,7 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Text from outside as one harmless line: line breaks are spaces, tabs stay.
+/// Untrusted text as one escaped line: line breaks become spaces, and tabs stay.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     if text.contains(is_harmful) {
         let folded = text.chars().map(|c| if is_break(c) { ' ' } else { c });
@@ -66,7 +66,7 @@ pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A field of a row: one harmless line of at most so many characters, the last of them `…` where it is cut.
+/// A field of a table row: one escaped line of at most `max` characters, with `…` if it is cut.
 pub(crate) fn cut(text: &str, max: usize) -> String {
     let line = one_line(text).replace('\t', " ");
     match line.char_indices().nth(max) {
@@ -75,7 +75,7 @@ pub(crate) fn cut(text: &str, max: usize) -> String {
     }
 }
 
-/// A number with its thousands apart.
+/// A number with separated thousands.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -88,12 +88,12 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// So many of something, with thousands apart.
+/// A number and a noun, with separated thousands.
 pub(crate) fn count(number: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// Rows under each other with a gap between their columns, each column as wide as its widest cell.
+/// A table: rows below each other, each column as wide as its widest cell.
 pub(crate) fn columns<const N: usize>(rows: &[[String; N]], gap: &str) -> String {
     let mut widths = [0; N];
     for row in rows {
@@ -106,12 +106,12 @@ pub(crate) fn columns<const N: usize>(rows: &[[String; N]], gap: &str) -> String
     rows.iter().map(|row| format!("{}\n", line(row).trim_end())).collect()
 }
 
-/// What ends a line or moves to the next.
+/// Whether this character ends a line.
 fn is_break(c: char) -> bool {
     matches!(c, '\n'..='\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// What steers a terminal or is not seen.
+/// Whether this is a control character or invisible.
 fn is_harmful(c: char) -> bool {
     c == '\n' || !is_clean(c)
 }
@@ -134,7 +134,7 @@ pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
     text.into()
 }
 
-/// Adds a line. What is in it comes from outside, so it is made to stay one.
+/// Appends a line. Its content is untrusted, so it is made a single line.
 pub(crate) fn row(text: &mut String, line: &str) {
     text.push_str(&one_line(line));
     text.push('\n');
@@ -147,12 +147,12 @@ pub(crate) fn time(unix_ms: u64) -> String {
         .map_or_else(|_| unix_ms.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }
 
-/// The option that names a journal again in a command that is printed; nothing where none was given.
+/// The option `--journal` for a command that is printed. Empty if it was not given.
 pub(crate) fn at_journal(journal: Option<&Path>) -> String {
     journal.map_or_else(String::new, |path| format!(" --journal {}", quoted(&path.to_string_lossy())))
 }
 
-/// A path, or another argument, as a shell reads it back.
+/// A path or another argument, quoted for a shell.
 pub(crate) fn quoted(path: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-=".contains(c);
     if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }

@@ -1,8 +1,8 @@
-//! What a person types, line by line, and what must not count as typed.
+//! Reads lines that a person types, and discards input that must not count as typed.
 //!
-//! At a terminal a question is answered only by what is typed after it was shown: what came before it is dropped, in the
-//! kernel's queue and here, until the input has been quiet for a moment. Text that a terminal marks as pasted is text and
-//! never consent. Of a paste that had begun before the question, the rest is no answer at all, however late it comes.
+//! At a terminal, only input typed after a question was shown answers it. Earlier input is dropped, in the kernel's
+//! queue and here, until the input has been quiet for a moment. Pasted text, which the terminal marks, never counts as
+//! consent. If a paste began before the question, the rest of it is not an answer, however late it arrives.
 //!
 //! No line is kept in memory beyond the number of bytes that its reader allows.
 
@@ -20,20 +20,20 @@ use tokio::time::Instant;
 use super::edited::{Edited, Entered};
 use super::{screen, stream, stream::note_part};
 
-/// What comes next.
+/// The next input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Typed {
     /// A line that was typed, without its end.
     Line(String),
-    /// A text of which at least a part was pasted: one or more lines, without the last end.
+    /// A text that was at least partly pasted: one or more lines, without the last line break.
     Pasted(String),
-    /// The rest of a text whose paste had begun when all input so far was dropped.
+    /// The rest of a paste that began before earlier input was dropped.
     Rest,
-    /// A line, or a paste, of more bytes than are allowed.
+    /// A line or a paste with too many bytes.
     TooLong,
     /// A line that is not UTF-8.
     Unreadable,
-    /// Nothing more comes.
+    /// The end of the input.
     End,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Typed {
 #[derive(Debug)]
 pub(crate) struct Lines {
     source: Source,
-    /// Where messages are written, if the terminal can be edited at.
+    /// The line editor for messages, if the terminal supports it.
     editor: Option<Edited>,
     is_over: bool,
 }
@@ -49,12 +49,12 @@ pub(crate) struct Lines {
 #[derive(Debug)]
 enum Source {
     Terminal(Terminal),
-    /// A pipe or a file, read on a thread of its own, since a read there cannot be cut off.
+    /// A pipe or a file, read on a thread of its own, since the read cannot be cancelled.
     Other(Receiver<Typed>),
 }
 
 impl Lines {
-    /// Begins to read lines of at most so many bytes.
+    /// Begins to read lines of at most this many bytes.
     pub(crate) fn begin(max_bytes: u64) -> Self {
         let source = match stdin().is_terminal() {
             true => Source::Terminal(Terminal::begin(max_bytes)),
@@ -63,19 +63,19 @@ impl Lines {
         Self { source, editor: None, is_over: false }
     }
 
-    /// The same, with an editor for messages where the terminal can do it.
+    /// [`begin`](Self::begin) with a line editor for messages, if the terminal supports it.
     pub(crate) fn with_editor(max_bytes: u64) -> Self {
         let lines = Self::begin(max_bytes);
         let editor = lines.is_terminal().then(|| Edited::begin(max_bytes)).flatten();
         Self { editor, ..lines }
     }
 
-    /// Whether a person types.
+    /// Whether standard input is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         matches!(self.source, Source::Terminal(_))
     }
 
-    /// Whether a person can be asked: they type here, and see what they are asked.
+    /// Whether a person can be asked: they type here, and see the questions.
     pub(crate) fn is_answered(&self) -> bool {
         self.is_terminal() && stream::is_watched()
     }
@@ -96,7 +96,7 @@ impl Lines {
         typed
     }
 
-    /// The next message, which is asked for with this prompt where a person types.
+    /// The next message. A person gets this prompt.
     pub(crate) async fn next_message(&mut self, prompt: &str) -> Entered {
         let Some(editor) = self.editor.as_mut().filter(|_| !self.is_over) else {
             if self.is_terminal() {
@@ -110,14 +110,14 @@ impl Lines {
         entered
     }
 
-    /// Keeps a message, which the arrow keys bring back.
+    /// Adds a message to the history of the line editor.
     pub(crate) fn remember(&mut self, message: &str) {
         if let Some(editor) = &mut self.editor {
             editor.remember(message);
         }
     }
 
-    /// Drops what was typed so far, and what still comes until nothing has come for a moment.
+    /// Drops all input so far, and further input until it has been quiet for a moment.
     pub(crate) async fn forget(&mut self) {
         if let Some(editor) = &mut self.editor {
             editor.forget();
@@ -150,7 +150,7 @@ fn read_all(max_bytes: u64) -> Receiver<Typed> {
     receiver
 }
 
-/// A line without its end.
+/// A line without its line break.
 fn ended(bytes: &[u8]) -> &[u8] {
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     bytes.strip_suffix(b"\r").unwrap_or(bytes)
@@ -162,10 +162,10 @@ fn line(bytes: Vec<u8>) -> Typed {
     Typed::Line(text)
 }
 
-/// A terminal, read only while a line is wanted.
+/// A terminal that is read only while a line is needed.
 #[derive(Debug)]
 struct Terminal {
-    /// Held while standard input is read or emptied, so that nothing is read that was to be dropped.
+    /// Held while standard input is read or emptied, so that dropped input is not read.
     input: Arc<Mutex<()>>,
     assembly: Assembly,
 }
@@ -188,7 +188,7 @@ impl Terminal {
         }
     }
 
-    /// The bytes that come next; nothing at the end of the input. Dropping the future leaves what comes later unread.
+    /// The next bytes. `None` at the end of the input. If the future is dropped, later input stays unread.
     async fn read(&self) -> Option<Vec<u8>> {
         let is_wanted = Wanted(Arc::new(AtomicBool::new(true)));
         let (wanted, input) = (Arc::clone(&is_wanted.0), Arc::clone(&self.input));
@@ -235,8 +235,8 @@ impl Terminal {
     }
 }
 
-/// All that was typed and not read, also of a line that has no end yet. It is read and not flushed, since the marks of a
-/// paste in it say what the rest is.
+/// All pending input, including an incomplete line. It is read and not flushed, since its paste markers say what the
+/// rest is.
 fn drain() -> Vec<u8> {
     let mut drained = Vec::new();
     let input = stdin();
@@ -266,7 +266,7 @@ impl Drop for Terminal {
     }
 }
 
-/// A read that is still wanted.
+/// A read that is still needed.
 struct Wanted(Arc<AtomicBool>);
 
 impl Drop for Wanted {
@@ -279,7 +279,7 @@ fn lock(input: &Mutex<()>) -> MutexGuard<'_, ()> {
     input.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a read would return at once; waits for that.
+/// Waits until a read would return at once. False: not within this time.
 fn is_readable(within: Duration) -> bool {
     let input = stdin();
     let mut polled = [PollFd::new(&input, PollFlags::IN)];
@@ -287,28 +287,28 @@ fn is_readable(within: Duration) -> bool {
     poll(&mut polled, limit.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
-/// What a terminal puts around text that is pasted.
+/// The sequence that a terminal sends before pasted text.
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
-/// Lines out of what is read, however it is cut.
+/// Splits input into lines, in whatever chunks it arrives.
 #[derive(Debug)]
 struct Assembly {
     max_bytes: u64,
-    /// What is not looked at yet.
+    /// Input that was not processed yet.
     raw: Vec<u8>,
     text: Vec<u8>,
-    /// A part of the text was left out: it is longer than may be kept.
+    /// Whether a part of the text was discarded, since it is too long.
     is_too_long: bool,
-    /// Some of the text was pasted.
+    /// Whether some of the text was pasted.
     is_pasted: bool,
-    /// Some of the text was pasted before all input so far was dropped.
+    /// Whether some of the text was pasted before earlier input was dropped.
     is_rest: bool,
-    /// The end of a paste is still to come.
+    /// Whether the end of a paste is missing.
     in_paste: bool,
-    /// Bytes of the line that is being read, with its marks, as the kernel counts them.
+    /// The bytes of the current line with its markers, as the kernel counts them.
     line_bytes: usize,
-    /// The kernel may have cut a line of the paste, and the paste's end with it.
+    /// Whether the kernel may have cut a line of the paste, and its end marker with it.
     may_be_cut: bool,
     last: Option<Instant>,
 }
@@ -340,7 +340,7 @@ impl Assembly {
         self.raw.extend_from_slice(bytes);
     }
 
-    /// Drops all that came so far. Of a paste that has no end yet, the rest is still to come.
+    /// Drops all input so far. If a paste is incomplete, its rest follows.
     fn forget(&mut self, bytes: &[u8], now: Instant) {
         self.add(bytes, now);
         while self.take().is_some() {}
@@ -357,7 +357,7 @@ impl Assembly {
         (self.in_paste, self.may_be_cut) = (false, false);
     }
 
-    /// The next whole line: a paste continues over line breaks, until a line break is typed after it.
+    /// The next complete line. A paste continues over line breaks, until a line break is typed after it.
     fn take(&mut self) -> Option<Typed> {
         let raw = std::mem::take(&mut self.raw);
         let mut rest = raw.as_slice();
@@ -396,7 +396,7 @@ impl Assembly {
         }
     }
 
-    /// What there is at the end of the input.
+    /// The remaining text at the end of the input.
     fn rest(&mut self) -> Option<Typed> {
         let raw = std::mem::take(&mut self.raw);
         raw.into_iter().for_each(|byte| self.keep(byte));
@@ -421,17 +421,17 @@ impl Assembly {
     }
 }
 
-/// How long a reader looks for input before it looks whether it is still wanted.
+/// How long a reader waits for input before it checks whether it is still needed.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long nothing may come before a question is open.
+/// How long the input must be quiet before a question is open.
 const QUIET: Duration = Duration::from_millis(300);
 /// The longest pause within one paste.
 const PASTE_GAP: Duration = Duration::from_secs(1);
-/// How many pieces of input are dropped at a time.
+/// The most chunks of input that are dropped at a time.
 const MAX_PIECES: usize = 256;
-/// With what every mark of a terminal begins.
+/// The prefix of the terminal's markers.
 const MARK_KEY: &[u8] = b"\x1b[";
-/// How many bytes of a line a terminal's driver keeps: what is behind them is lost, also a mark.
+/// How many bytes of a line the terminal driver keeps. Anything after them is lost, including a marker.
 const KERNEL_LINE: usize = if cfg!(target_os = "linux") { 4_095 } else { 1_000 };
 
 #[cfg(test)]

@@ -1,21 +1,21 @@
-//! Lines that are wrapped at words for a terminal.
+//! Wraps lines at words for a terminal.
 
 use anstream::adapter::strip_str;
 
 use super::screen::columns_of;
 
-/// Wraps a line at words, whole or in pieces as it is received. A word that is wider than a row stays whole.
+/// Wraps a line at words, as a whole or in chunks. A word that is wider than a row stays whole.
 #[derive(Debug, Default)]
 pub(crate) struct Wrap {
     columns: usize,
-    /// How far what continues the line is indented.
+    /// The indentation of continuation rows.
     indent: usize,
-    /// What a shell needs before the end of a row of a command.
+    /// What a shell command needs at the end of a continued row.
     mark: &'static str,
-    /// Columns of the row so far, and blanks behind them.
+    /// The columns used so far, and the blanks after them.
     used: usize,
     gap: usize,
-    /// The word that has not ended. Its styles take no column.
+    /// The current word. Its styles take no column.
     word: String,
 }
 
@@ -24,7 +24,7 @@ impl Wrap {
         Self { columns, ..Self::default() }
     }
 
-    /// What can be shown of a piece: the last word waits for a blank or the end of the line.
+    /// The part of a chunk that can be shown. The last word waits for a blank or the end of the line.
     pub(crate) fn push(&mut self, piece: &str) -> String {
         if self.columns == usize::MAX {
             return piece.to_owned();
@@ -57,8 +57,7 @@ impl Wrap {
     }
 }
 
-/// A text with each of its lines wrapped at words. What is between fences of Markdown stays as it is, and a command of ours
-/// is continued as a shell reads it.
+/// A text with each line wrapped at words. Fenced code stays unchanged, and a command is continued as a shell reads it.
 pub(crate) fn wrapped(text: &str, columns: usize) -> String {
     let mut is_fenced = false;
     let lines = text.split_inclusive('\n').map(|line| {
@@ -80,7 +79,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> String {
     lines.collect()
 }
 
-/// The last rows of a text, wrapped to so many columns.
+/// The last rows of a text, wrapped to `columns`.
 pub(crate) fn last_rows(text: &str, columns: usize, max_rows: usize) -> Vec<String> {
     let wrapped = Wrap::new(columns).push(&format!("{text} "));
     let first = wrapped.lines().count().saturating_sub(max_rows);

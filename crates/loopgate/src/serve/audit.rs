@@ -1,4 +1,4 @@
-//! `loopgate serve audit`: who did what to runs through the server, from where, and who was refused.
+//! `loopgate serve audit`: prints the server's audit log.
 
 use std::process::ExitCode;
 

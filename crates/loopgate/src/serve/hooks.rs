@@ -1,4 +1,4 @@
-//! `loopgate serve hooks`: the messages of hooks that are left in the outbox, and their delivery by hand or by a timer.
+//! `loopgate serve hooks`: lists, delivers and drops undelivered hook messages.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -139,7 +139,7 @@ async fn deliver(journal: &Arc<StoredJournal>, all: bool) -> Result<ExitCode, Fa
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Delivers messages of one run with the hooks that its domain has now.
+/// Delivers the messages of one run with the current hooks of its domain.
 async fn deliver_of(
     journal: &Arc<StoredJournal>,
     run: &RunId,

@@ -1,4 +1,4 @@
-//! `loopgate mock`: the models of a domain behind an HTTP server on loopback.
+//! `loopgate mock`: serves a domain's models on loopback, with optional misbehaviour.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -90,25 +90,25 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command that runs the domain with this model at `url`.
+/// The command that runs the domain with this model server.
 fn usage(args: &DomainArgs, name: &str, url: &str) -> String {
     let folder = args.domain.display();
     format!("loopgate run {folder} ITEM --model openai-chat/{name} --base-url {url}")
 }
 
-/// Each named behaviour with what it does.
+/// The lies with their descriptions.
 fn behaviours() -> String {
     let width = Lie::ALL.iter().map(|lie| lie.name.len()).max().unwrap_or_default();
     Lie::ALL.iter().map(|lie| format!("{:width$}  {}\n", lie.name, lie.about)).collect()
 }
 
-/// Reads the name of a behaviour.
+/// Parses the name of a lie.
 fn behaviour(name: &str) -> Result<&'static Lie, String> {
     Lie::find(name)
         .ok_or_else(|| "no behaviour has this name; loopgate mock --behaviours lists them".to_owned())
 }
 
-/// Reads `whole`, a number of bytes, or `random:SEED`.
+/// Parses `whole`, a number of bytes, or `random:SEED`.
 fn chunks(text: &str) -> Result<Chunks, String> {
     let chunks = match text.split_once(':') {
         None if text == "whole" => Some(Chunks::Whole),
@@ -119,7 +119,7 @@ fn chunks(text: &str) -> Result<Chunks, String> {
     chunks.ok_or_else(|| "expected whole, a number of bytes above 0, or random:SEED".to_owned())
 }
 
-/// A domain's models as one, which the name in the request chooses from.
+/// A domain's models as one model, which selects by the model name in the request.
 #[derive(Debug)]
 struct Tiers {
     base: Named,
@@ -133,7 +133,7 @@ struct Named {
 }
 
 impl Tiers {
-    /// Of tiers with one name, the base is the one that answers.
+    /// If several tiers have models of the same name, the base model replies.
     fn of(spec: &RunSpec, models: &Models) -> Result<Self, Failure> {
         let named = |tier: &str, spec: &loop_core::spec::ModelSpec, model: &Arc<dyn ChatModel>| {
             if matches!(&*spec.provider, "offline" | "scripted") {
@@ -186,7 +186,7 @@ impl ChatModel for Tiers {
     }
 }
 
-/// One line about a request that has ended.
+/// A log line about an ended request.
 fn line(received: &ReceivedRequest, tiers: &Tiers) -> String {
     let mut line = match received.request() {
         Some(request) => {

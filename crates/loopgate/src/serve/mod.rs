@@ -1,4 +1,5 @@
-//! The commands that serve: domains over HTTP and MCP, models, runs of a durable engine, tools.
+//! Commands that serve or call something: the HTTP and MCP servers, mock models, model and tool calls, the durable
+//! engine.
 
 mod audit;
 mod engine;

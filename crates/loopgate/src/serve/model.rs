@@ -1,4 +1,4 @@
-//! `loopgate model`: one call to a model without a loop, and the bytes of a reply without a network.
+//! `loopgate model`: calls a model once, or decodes a recorded reply without a network.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use super::models::ModelsArgs;
 use crate::context::places;
 use crate::output::{Failure, stream};
 
-/// The exit code of a call that failed.
+/// The exit code of a failed call.
 const FAILED: u8 = 6;
 
 pub(crate) async fn model(command: ModelCommand) -> Result<ExitCode, Failure> {
@@ -53,7 +53,7 @@ async fn call(args: ModelCallArgs) -> Result<ExitCode, Failure> {
     print(&report, args.events)
 }
 
-/// The model that is asked, without anything that tries again.
+/// The model to call, without retries.
 fn server(args: &ModelCallArgs, name: &str) -> Result<ConfiguredModel, Failure> {
     if args.provider == "offline" {
         return Ok(ConfiguredModel { model: Arc::new(loop_runtime::models::Offline::new()), price: None });
@@ -95,7 +95,7 @@ fn request(args: &ModelCallArgs) -> Result<ModelRequest, Failure> {
     Ok(request)
 }
 
-/// What a reader of JSON says, in words for people.
+/// A JSON error in words for people.
 fn plain(error: &serde_json::Error) -> String {
     let reported = error.to_string();
     let Some((found, rest)) = reported.split_once(", expected ") else { return reported };
@@ -114,7 +114,7 @@ fn plain(error: &serde_json::Error) -> String {
     format!("{found}, expected {expected} at line {place}")
 }
 
-/// Reads `openai-chat`, `openai-responses`, `anthropic` or `gemini`.
+/// Parses `openai-chat`, `openai-responses`, `anthropic` or `gemini`.
 pub(crate) fn api(text: &str) -> Result<Api, String> {
     let known = || Api::ALL.map(Api::name).join(", ");
     Api::ALL.into_iter().find(|api| api.name() == text).ok_or_else(|| format!("expected one of {}", known()))

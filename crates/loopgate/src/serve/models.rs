@@ -1,4 +1,4 @@
-//! `loopgate model list`: which models have a known price, and which.
+//! `loopgate model list`: lists the models with known prices.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::args::ReportArgs;
 use crate::context::places;
 use crate::output::{Failure, grouped};
 
-/// Columns of a name; longer ones have a line of their own.
+/// The columns of a name. A longer name gets a line of its own.
 const NAME: usize = 39;
 
 pub(crate) fn models(args: &ModelsArgs) -> Result<ExitCode, Failure> {
@@ -71,7 +71,7 @@ fn list(models: &[&ModelPrices], own: Option<&Path>, now: u64) -> String {
     text
 }
 
-/// The lines of one model: its price, and below it what makes it another one.
+/// Adds the lines of one model: its prices and their conditions.
 fn add(text: &mut String, model: &ModelPrices, now: u64) {
     let Some(price) = model.at(now) else { return };
     let context = model.context_tokens.map_or_else(|| "-".to_owned(), grouped);
@@ -101,7 +101,7 @@ fn add(text: &mut String, model: &ModelPrices, now: u64) {
     }
 }
 
-/// The lines of one price: for every input, then for large ones.
+/// Adds the lines of one price: for all inputs, then for large ones.
 fn add_price(text: &mut String, label: &str, price: &Price, context: String) {
     let _ = writeln!(text, "{}", row(label, cells(base(price), context)));
     for (tokens, rates) in thresholds(price) {
@@ -110,7 +110,7 @@ fn add_price(text: &mut String, label: &str, price: &Price, context: String) {
     }
 }
 
-/// A name and its cells; a name that is too long for its column has a line of its own.
+/// A row with a name. A long name gets a line of its own.
 fn row(name: &str, cells: [String; 6]) -> String {
     let [input, output, read, write, long, context] = cells;
     let cells = format!("{input:>9}{output:>9}{read:>9}{write:>9}{long:>9}{context:>11}");
@@ -121,7 +121,7 @@ fn row(name: &str, cells: [String; 6]) -> String {
     line.trim_end().to_owned()
 }
 
-/// What is given for each class, without what follows from the others.
+/// The rates of the token classes, without those that follow from others.
 fn cells(rates: [Option<u64>; 5], context: String) -> [String; 6] {
     let [input, output, read, write, long] = rates.map(|rate| rate.map_or_else(|| "-".to_owned(), usd));
     [input, output, read, write, long, context]
@@ -195,7 +195,7 @@ fn price_json(price: &Price) -> Value {
     whole
 }
 
-/// The classes of service with a price of their own, each once.
+/// The service tiers with a price of their own, each once.
 fn tiers(model: &ModelPrices) -> Vec<&str> {
     let mut tiers: Vec<&str> = model.tiers().collect();
     tiers.sort_unstable();
@@ -203,7 +203,7 @@ fn tiers(model: &ModelPrices) -> Vec<&str> {
     tiers
 }
 
-/// Dollars for a million tokens, exactly, from pico-dollars for one.
+/// Exact dollars for a million tokens, from pico-dollars for one.
 fn usd(per_token: u64) -> String {
     let exact = format!("{}.{:06}", per_token / 1_000_000, per_token % 1_000_000);
     exact.trim_end_matches('0').trim_end_matches('.').to_owned()

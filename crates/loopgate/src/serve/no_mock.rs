@@ -1,4 +1,4 @@
-//! `loopgate mock` in a build without it: one line that says how to get it.
+//! Stub of `loopgate mock` in a build without it: an error with the feature to enable.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,6 +1,7 @@
-//! `loopgate tools DOMAIN diff` and `trust`: what the MCP servers of a domain say now, and what of it a person trusts.
+//! `loopgate tools DOMAIN diff` and `trust`: compares the tools of a domain's MCP servers with the trusted ones, and
+//! trusts them.
 //!
-//! What servers wrote is shown behind a mark on each line, so that no line of it passes for one of ours.
+//! Each line of a server's text has a mark, so that it cannot look like output of this program.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -13,16 +14,16 @@ use crate::args::DomainArgs;
 use crate::context::{Signals, places};
 use crate::output::{Failure, cut, one_line, stream};
 
-/// Characters of a line of a server's text; a longer one is continued on the next.
+/// The most characters of a line of a server's text. A longer line is wrapped.
 const LINE_CHARS: usize = 110;
 
-/// Lines of a server's text that are shown of one part.
+/// The most lines of a part of a server's text.
 const LINES_MAX: usize = 100;
 
-/// What `diff` exits with where something is different.
+/// The exit code of `diff` if something differs.
 const DIFFERS: u8 = 1;
 
-/// What `diff` exits with where a server could not be asked, or none could.
+/// The exit code of `diff` if a server could not be asked, or there is none.
 const NOT_ASKED: u8 = 2;
 
 pub(crate) async fn diff(domain: &DomainArgs, server: Option<&str>) -> ExitCode {
@@ -92,14 +93,14 @@ pub(crate) async fn trust(domain: &DomainArgs, server: Option<&str>) -> Result<E
     Ok(if asked.has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// What servers said.
+/// The reviews of servers.
 struct AskedServers {
     reviews: Vec<ServerReview>,
-    /// Whether one of them could not be asked.
+    /// Whether a server could not be asked.
     has_failed: bool,
 }
 
-/// Asks one server, or all side by side. Those that fail are a line each on standard error.
+/// Asks one server, or all in parallel. Each failure is a line on standard error.
 async fn asked(domain: &DomainArgs, server: Option<&str>) -> Result<(McpServers, AskedServers), Failure> {
     let servers = places::servers(domain)?;
     let names: Vec<&str> = match server {
@@ -133,7 +134,7 @@ fn head(text: &mut String, review: &ServerReview, what: &str) {
     let _ = writeln!(text, "server {}{own}: {what}", review.server);
 }
 
-/// What is different, counted.
+/// The number of differences.
 fn found(review: &ServerReview) -> String {
     match review.trust {
         ServerTrust::Trusted => {}
@@ -154,7 +155,7 @@ fn found(review: &ServerReview) -> String {
     if counted.is_empty() { "no tools".to_owned() } else { counted.join(", ") }
 }
 
-/// What a tool is called in the domain.
+/// The tool's names in the domain.
 fn called(tool: &ToolReview) -> String {
     match &tool.names {
         Ok(names) => format!(" -> {}", names.join(", ")),
@@ -168,7 +169,7 @@ fn effect(tool: &ToolReview) -> String {
     format!("{}{declared}", tool.effect.name())
 }
 
-/// What a server says of a tool: all that a model would read of it, and its claims.
+/// The server's description of a tool: everything that a model would read, and its claims.
 fn about(text: &mut String, tool: &ToolReview) {
     if let Some(title) = &tool.title {
         let _ = writeln!(text, "    title: {}", cut(title, LINE_CHARS));
@@ -181,7 +182,7 @@ fn about(text: &mut String, tool: &ToolReview) {
     }
 }
 
-/// What is different in a tool.
+/// The differences of a tool.
 fn changes(text: &mut String, tool: &ToolReview) {
     match &tool.change {
         ToolChange::Edited => {
@@ -206,7 +207,7 @@ fn characters(number: usize) -> String {
     counted(number as u64, "character")
 }
 
-/// Resources, and what of a server's lists cannot be used.
+/// The resources, and what of a server's lists cannot be used.
 fn rest(text: &mut String, review: &ServerReview) {
     for (uri, about) in review.resources.iter().take(LINES_MAX) {
         let (uri, about) = (cut(uri, LINE_CHARS), cut(about, LINE_CHARS));
@@ -221,7 +222,7 @@ fn rest(text: &mut String, review: &ServerReview) {
     }
 }
 
-/// Lines of a server's text behind a mark, each as long as it may be.
+/// Lines of a server's text with a mark, wrapped.
 fn marked<'a>(text: &mut String, mark: &str, lines: impl Iterator<Item = &'a str>) {
     let mut shown = 0_usize;
     let mut left = 0_usize;

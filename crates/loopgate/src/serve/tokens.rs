@@ -1,4 +1,4 @@
-//! `loopgate serve tokens`: the file of tokens that lets callers into `loopgate serve`.
+//! `loopgate serve tokens`: adds, lists and removes tokens for `loopgate serve`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -164,7 +164,7 @@ fn shown(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M UTC").to_string()
 }
 
-/// A time such as `30d`.
+/// Parses a duration such as `30d`.
 fn lifetime(text: &str) -> Result<Duration, String> {
     let expected = || "expected a number and a unit: 90m, 12h, 30d or 8w".to_owned();
     age(text).filter(|age| !age.is_zero()).ok_or_else(expected)

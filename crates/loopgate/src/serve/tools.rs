@@ -1,5 +1,5 @@
-//! `loopgate tools`: what a domain's tools are, what one of them returns, what its servers say, and new tools from an API's
-//! description.
+//! `loopgate tools`: lists a domain's tools, calls one, reviews its MCP servers, and imports tools from an OpenAPI
+//! document.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

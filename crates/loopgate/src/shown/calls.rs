@@ -1,10 +1,10 @@
-//! What a person reads of a call that waits.
+//! Lines about a model call that waits.
 
 use std::time::Duration;
 
 use loop_runtime::observe::CallNews;
 
-/// What a person reads of a call that waits.
+/// A line about what a call waits for.
 pub(crate) fn news(news: &CallNews) -> String {
     match news {
         CallNews::Retrying { next_try, wait_ms, kind, message, .. } => {
@@ -22,7 +22,7 @@ pub(crate) fn news(news: &CallNews) -> String {
     }
 }
 
-/// Behind a try: when it begins, where it has to wait.
+/// The suffix of a retry: when it begins, if it has to wait.
 pub(crate) fn wait(ms: Option<u64>) -> String {
     ms.filter(|ms| *ms > 0).map_or_else(String::new, |ms| format!(", {}", until(ms)))
 }

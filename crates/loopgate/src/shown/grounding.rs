@@ -1,4 +1,4 @@
-//! What was found out about the values of a document, for people.
+//! The claims of a document for people: which values are found in the evidence, contradicted or not checked.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -10,10 +10,10 @@ use loop_runtime::report::marked;
 
 use crate::output::one_line;
 
-/// How many values are named; the rest is counted.
+/// The most values that are named. The rest is counted.
 const MAX_NAMED: usize = 5;
 
-/// The document as it is printed: with marks at a terminal, and as it is for a program.
+/// The document to print: with marks at a terminal, and unchanged for a program.
 pub(crate) fn shown<'a>(document: &'a Document, claims: &[Claim]) -> Cow<'a, Document> {
     match std::io::stdout().is_terminal() {
         true => Cow::Owned(marked(document, claims)),
@@ -21,7 +21,7 @@ pub(crate) fn shown<'a>(document: &'a Document, claims: &[Claim]) -> Cow<'a, Doc
     }
 }
 
-/// How many values there are of each state, and which are contradicted, in a line. `None`: there are none.
+/// The number of values in each state, and the contradicted ones, in a line. `None`: there are no values.
 pub(crate) fn line(claims: &[Claim]) -> Option<String> {
     let ClaimTotals { found, contradicted, not_checked } = ClaimTotals::of(claims);
     if claims.is_empty() {
@@ -40,7 +40,7 @@ pub(crate) fn line(claims: &[Claim]) -> Option<String> {
     Some(line)
 }
 
-/// Every value that is contradicted or was not checked, a line each with the reason. Empty if there are none.
+/// Each value that is contradicted or not checked, a line each with the reason. Empty if there are none.
 pub(crate) fn list(claims: &[Claim]) -> String {
     let mut text = String::new();
     for (state, heading) in [

@@ -1,4 +1,4 @@
-//! Runs of a journal as lines.
+//! Lists of runs, as lines for programs and as a table for people.
 
 use std::time::SystemTime;
 
@@ -15,13 +15,13 @@ use crate::output::{
     Line, columns, count, cut, grouped, row, screen::columns_of, screen::fit, screen::in_locale, time,
 };
 
-/// A run in a line for programs, with tabs between its fields: the id, when it began, how it stopped, its item and title,
-/// what it cost, how long it took, and its domain.
+/// A run as a line for programs. Its fields are separated by tabs: id, start, stop, item and title, cost, duration,
+/// domain.
 pub(crate) fn one(text: &mut String, run: &ListedRun, elapsed_ms: Option<u64>) {
     row(text, &cells(run, elapsed_ms, time(run.started_unix_ms)).join("\t"));
 }
 
-/// A run in fields. `elapsed_ms` is how long it took, `when` how its beginning is shown.
+/// The fields of a run. `elapsed_ms` is its duration, and `when` its formatted start.
 fn cells(run: &ListedRun, elapsed_ms: Option<u64>, when: String) -> [String; 7] {
     let entries = || format!("{}, {}", run.state.name(), counted(run.entries, "entry"));
     let stop = run.reason.clone().unwrap_or_else(entries);
@@ -49,8 +49,8 @@ fn cells(run: &ListedRun, elapsed_ms: Option<u64>, when: String) -> [String; 7] 
 
 const TITLES: [&str; 7] = ["RUN", "AGE", "REASON", "ITEM", "COST", "TIME", "DOMAIN"];
 
-/// Runs in a table for people, of at most so many columns. The id, the item, the domain and the reason are shortened, in this
-/// order, the id to a beginning that names the run in every command.
+/// Runs as a table for people with at most `width` columns. The id, the item, the domain and the reason are shortened
+/// in this order. A shortened id still names the run in every command.
 pub(crate) fn table(runs: &[(ListedRun, Option<u64>)], width: usize) -> Vec<Line> {
     let now = unix_ms(SystemTime::now());
     let ago = |run: &ListedRun| format!("{} ago", span(now.saturating_sub(run.started_unix_ms)));
@@ -80,14 +80,14 @@ pub(crate) fn table(runs: &[(ListedRun, Option<u64>)], width: usize) -> Vec<Line
     shown.lines().zip(signs).map(line).collect()
 }
 
-/// Bytes of an id that the program made, and of the beginning that has its millisecond and its place in it.
+/// The characters of a generated id, and of the beginning with its millisecond and counter.
 const UUID: usize = 36;
 const BEGINNING: usize = 18;
 
-/// To how many columns a field is shortened at most.
+/// The fewest columns of a shortened field.
 const LEAST: usize = 6;
 
-/// A sign of how a run ended or what it does, with its colour.
+/// A sign for how a run ended or what it is doing, with its colour.
 fn sign(run: &ListedRun) -> (&'static str, Style) {
     let (sign, color) = match run.outcome() {
         "answered" => ("✓", AnsiColor::Green),
@@ -99,7 +99,7 @@ fn sign(run: &ListedRun) -> (&'static str, Style) {
     (sign, color.on_default())
 }
 
-/// A span of time in its largest unit.
+/// A duration in its largest unit.
 fn span(ms: u64) -> String {
     match ms / 1_000 {
         seconds @ 0..60 => format!("{seconds}s"),
@@ -109,7 +109,7 @@ fn span(ms: u64) -> String {
     }
 }
 
-/// Runs together, in a line.
+/// The totals of runs in a line.
 pub(crate) fn in_words(totals: &ListedTotals) -> String {
     let runs = count(totals.runs, "run");
     let outcomes = totals.by_outcome.iter().map(|(outcome, count)| format!("{} {outcome}", grouped(*count)));
@@ -120,10 +120,10 @@ pub(crate) fn in_words(totals: &ListedTotals) -> String {
     format!("{runs} ({outcomes}), {}", cost(&totals.spent()))
 }
 
-/// How much of an item's id is listed, in characters.
+/// The most characters of an item's id.
 const MAX_ID_CHARS: usize = 60;
 
-/// How much of its title is listed, in characters.
+/// The most characters of an item's title.
 const MAX_TITLE_CHARS: usize = 100;
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! The live view on standard error: what was selected and why, what tools return, sections as they stream, decisions, and
-//! a line that says what the run does now.
+//! The live view on standard error: tool selection, tool results, streamed sections, decisions, and a status line.
 //!
-//! It applies the run's events to a run of its own, so what it says of the cost is what the run itself holds.
+//! It applies the run's events to a copy of the run, so the cost that it shows is that of the run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,19 +28,19 @@ use crate::output::{
     wrap::last_rows,
 };
 
-/// How often the status is looked at: its seconds change once in a second.
+/// How often the status line is checked, since its seconds change.
 const TICK: Duration = Duration::from_millis(250);
-/// How soon the status follows an event.
+/// How soon the status line follows an event.
 const FRAME: Duration = Duration::from_millis(50);
-/// How many rows of the section that streams are drawn.
+/// The most rows of the streamed section.
 const MAX_ROWS: usize = 6;
-/// How many bytes of it are kept for that.
+/// The most bytes of the streamed section that are kept.
 const MAX_STREAMED: usize = 8 << 10;
 
-/// From which share of a limit on, in percent, it is said that the limit is near.
+/// The percentage of a limit from which on a warning is shown.
 const NEAR: u64 = 70;
 
-/// How many characters of what a model says before its calls are shown.
+/// The most characters of a model's text before its calls.
 const MAX_SAID: usize = 300;
 
 const STATUS: Style = AnsiColor::Cyan.on_default();
@@ -54,16 +53,17 @@ const ODD: Style = AnsiColor::Yellow.on_default();
 /// How much is shown, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// A terminal: steps as lines, and below them, in place, the end of the section that streams and what the run does now.
+    /// A terminal: steps as lines, and below them, updated in place, the end of the streamed section and the status
+    /// line.
     InPlace,
-    /// A log: steps as lines, and now and then a line with what the run does now. `text`: the sections as they stream.
+    /// A log: steps as lines, and the status line at intervals. `text`: also the streamed sections.
     Log { text: bool },
-    /// A pipe: what the run waits for, and now and then a line with what it does now.
+    /// A pipe: what the run waits for, and the status line at intervals.
     Brief,
 }
 
 impl Mode {
-    /// How a run is shown. `None`: not at all.
+    /// The mode for this option. `None`: nothing is shown.
     pub(crate) fn of(progress: Progress) -> Option<Self> {
         match progress {
             Progress::Never => None,
@@ -76,32 +76,32 @@ impl Mode {
     }
 }
 
-/// Draws one run.
+/// The live view of one run.
 #[derive(Debug)]
 pub(crate) struct Live {
     spec: Arc<RunSpec>,
     mode: Mode,
-    /// Whether it is a turn of a chat: its answer is on standard output, and of its steps the calls alone are shown.
+    /// Whether it is a turn of a chat. The answer is on standard output, and only calls are shown as steps.
     is_chat: bool,
     run: Option<Run>,
     waits: Waits,
     text: LiveText,
-    /// What was streamed of the reply that is being received, as far as it is drawn.
+    /// The streamed text of the reply in progress, as far as it is drawn.
     streamed: String,
-    /// The answer of a chat as it is wrapped, while it is received.
+    /// The answer of a chat, wrapped while it is received.
     answer: Option<Wrap>,
-    /// Whether the last piece of streamed text ended its line.
+    /// Whether the last chunk of streamed text ended its line.
     at_line_start: bool,
-    /// Whether no recorded entry was left out.
+    /// Whether no recorded entry was missed.
     is_whole: bool,
-    /// Whether it was shown that a limit is near.
+    /// Whether the warning about a limit was shown.
     is_near_limit: bool,
-    /// When the status is shown next.
+    /// When the status line is shown next.
     due: Instant,
 }
 
 impl Live {
-    /// Draws a run that begins. `None`: nothing is to be shown.
+    /// The view of a new run. `None`: nothing is shown.
     pub(crate) fn new(spec: &Arc<RunSpec>, progress: Progress) -> Option<Self> {
         let mode = Mode::of(progress)?;
         if mode == Mode::InPlace {
@@ -128,30 +128,30 @@ impl Live {
         }
     }
 
-    /// Draws the rest of a run that was begun before.
+    /// The view of a run that began before.
     pub(crate) fn of(run: Run) -> Option<Self> {
         Self::new(run.spec(), Progress::Auto).map(|live| Self { run: Some(run), ..live })
     }
 
-    /// Draws a turn of a chat. `run`: the turn so far, where it was begun before.
+    /// The view of a turn of a chat. `run`: the turn so far, if it began before.
     pub(crate) fn of_turn(spec: &Arc<RunSpec>, run: Option<Run>) -> Self {
         let mode = if screen::is_able() { Mode::InPlace } else { Mode::Log { text: false } };
         Self { is_chat: true, run, ..Self::in_mode(spec, mode) }
     }
 
-    /// The run as far as it was shown.
+    /// The run so far.
     pub(crate) fn run(&self) -> Option<&Run> {
         self.run.as_ref()
     }
 
-    /// Prints a piece of the answer of a chat, wrapped at words where a person reads it.
+    /// Prints a chunk of a chat's answer, wrapped at words for a person.
     pub(crate) fn print_answer(&mut self, piece: &str) {
         let columns = screen::width(screen::Output::Stdout);
         let answer = self.answer.get_or_insert_with(|| Wrap::new(columns));
         stream::print_part(&answer.push(&harmless(piece)));
     }
 
-    /// A piece of the answer of a chat. Whether it begins a line.
+    /// Notes a chunk of a chat's answer. Returns whether it begins a line.
     pub(crate) fn answers(&mut self) -> bool {
         std::mem::replace(&mut self.at_line_start, false)
     }
@@ -181,7 +181,7 @@ impl Live {
         self.due
     }
 
-    /// Shows what the run does now.
+    /// Shows the status line.
     pub(crate) fn status(&mut self) {
         let now = Instant::now();
         self.due = now + self.mode.every();
@@ -205,7 +205,7 @@ impl Live {
         screen::show(streamed.chain([Line::new().styled(STATUS, line)]));
     }
 
-    /// Takes away what is shown in place.
+    /// Removes what is shown in place.
     pub(crate) fn rest(&mut self) {
         self.end_line();
         screen::hide();
@@ -238,7 +238,7 @@ impl Live {
         }
     }
 
-    /// What a call waits for, where it deserves a line that stays.
+    /// A line about a call that waits, if it is worth one.
     fn news(&mut self, key: CommandKey, news: &CallNews) {
         let is_worth_a_line = match news {
             CallNews::Retrying { .. } => true,
@@ -260,7 +260,7 @@ impl Live {
         }
     }
 
-    /// This terminal was too slow: what it missed is in the journal.
+    /// Events that this terminal was too slow for. They are in the journal.
     fn lost(&mut self, texts: u64, entries: u64) {
         self.at_line_start = false;
         let what = format!("not shown: {texts} pieces of text, {entries} entries; the journal has them");
@@ -284,7 +284,7 @@ impl Live {
         self.near_limit();
     }
 
-    /// Says once that a limit is near, while there is still something to do.
+    /// Warns once that a limit is near, while there is still something to do.
     fn near_limit(&mut self) {
         let Some(run) = self.run.as_ref().filter(|_| !self.is_near_limit && !self.is_chat) else { return };
         let (totals, limits) = (run.totals(), &run.spec().limits);
@@ -321,7 +321,7 @@ impl Live {
         }
     }
 
-    /// Ends the line that is open, so that another one can begin.
+    /// Ends an incomplete line, so that another one can begin.
     pub(crate) fn end_line(&mut self) {
         match std::mem::replace(&mut self.at_line_start, true) {
             true => {}
@@ -570,7 +570,7 @@ impl Live {
         }
     }
 
-    /// The sections of a reply, where its text is not in the log.
+    /// The sections of a reply, if its text is not in the log.
     fn wrote(&mut self, merge: &Merge) {
         let is_logged = self.mode == Mode::Log { text: true };
         let heading = |id: &Arc<str>| {
@@ -585,7 +585,7 @@ impl Live {
         }
     }
 
-    /// What a model says before its calls in a conversation, where its text is not in the log: a person may be asked next.
+    /// A model's text before its calls in a conversation, if its text is not in the log.
     fn said(&mut self, reply: &Reply) {
         let is_logged = self.mode == Mode::Log { text: true };
         let is_part =
@@ -627,7 +627,7 @@ impl Live {
 }
 
 impl Mode {
-    /// How often the status is shown while nothing happens.
+    /// How often the status line is shown while nothing happens.
     fn every(self) -> Duration {
         if self == Self::InPlace { TICK } else { status::EVERY }
     }

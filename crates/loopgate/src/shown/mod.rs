@@ -1,4 +1,4 @@
-//! Runs in words: as they are under way, as they ended, and what waits in them.
+//! Renders runs for people: live progress, outcomes, lists, and what waits for people.
 
 pub(crate) mod calls;
 pub(crate) mod grounding;

@@ -1,4 +1,4 @@
-//! What a run came to, on standard output and standard error.
+//! Prints the outcome of a run: the result on standard output, and the summary on standard error.
 
 use loop_claims::Claim;
 use loop_core::gate::Measure;
@@ -12,8 +12,8 @@ use loop_runtime::report::{counted, explain, warnings};
 use super::grounding;
 use crate::output::stream;
 
-/// Prints what a run came to: its document, its answer, or its output once that is valid. At a terminal the document has a
-/// mark behind each value that is contradicted.
+/// Prints the result of a run: its document, its answer, or its valid output. At a terminal, contradicted values have a
+/// mark.
 pub(crate) fn print_result(outcome: &Outcome, claims: &[Claim]) {
     if let Some(answer) = &outcome.answer {
         return stream::print(&format!("{}\n", answer.trim_end()));
@@ -26,7 +26,7 @@ pub(crate) fn print_result(outcome: &Outcome, claims: &[Claim]) {
     stream::print_json(&format!("{}\n", pretty.as_deref().unwrap_or(&output.value)));
 }
 
-/// The runs that this one called, each with why it ended and what it used: what they are is part of the totals.
+/// The runs that this one called, each with its stop reason and usage, which the totals include.
 fn called(outcome: &Outcome) {
     let called = outcome.evidence.iter().filter_map(|it| Some((it, it.observation.child.as_deref()?)));
     for (evidence, child) in called.clone().take(MAX_CALLED) {
@@ -51,10 +51,10 @@ fn called(outcome: &Outcome) {
     }
 }
 
-/// How many called runs are named.
+/// The most called runs that are named.
 const MAX_CALLED: usize = 8;
 
-/// The reason, what was left undone, the cost, and who wrote it, on standard error.
+/// Prints the reason, undone actions, the cost, and who wrote the document, on standard error.
 pub(crate) fn summary(outcome: &Outcome, claims: &[Claim], wrote: &[String]) {
     let stop = &outcome.stop;
     stream::note("");
@@ -104,14 +104,14 @@ pub(crate) fn summary(outcome: &Outcome, claims: &[Claim], wrote: &[String]) {
     stream::note(format!("run:     {}", outcome.run));
 }
 
-/// What was irregular, on standard error.
+/// Prints the warnings on standard error.
 pub(crate) fn warned(outcome: &Outcome) {
     for warning in warnings(&outcome.calls, &outcome.warnings) {
         stream::note(format!("warning: {warning}"));
     }
 }
 
-/// The effects that were owed and did not happen, and those whose outcome is unknown, on standard error.
+/// Prints on standard error the effects that were owed and did not happen, and those with an unknown outcome.
 pub(crate) fn doubts(outcome: &Outcome) {
     for condition in &outcome.stop.also {
         if let Measure::NotDone(effects) = &condition.value {
@@ -131,7 +131,7 @@ pub(crate) fn doubts(outcome: &Outcome) {
     }
 }
 
-/// How many undone actions are listed; the rest is counted.
+/// The most undone actions that are listed. The rest is counted.
 const MAX_UNDONE: usize = 20;
 
 /// Totals in one line.
@@ -148,7 +148,7 @@ pub(crate) fn bill(totals: &Totals) -> String {
     )
 }
 
-/// An amount among others.
+/// A cost in a list of figures.
 pub(crate) fn cost(spend: &Cost) -> String {
     if spend.total().is_none() && spend.known == PicoUsd::default() {
         "cost unknown".to_owned()
@@ -157,7 +157,7 @@ pub(crate) fn cost(spend: &Cost) -> String {
     }
 }
 
-/// Whether a run has an answer that is saved where it should be, and how it ended in a line.
+/// Whether the run has an answer that is saved where it should be, and its outcome in a line.
 pub(crate) fn ended(outcome: &Outcome) -> (bool, String) {
     let (reason, class) = (outcome.stop.name(), outcome.stop.class);
     let not_saved = match &outcome.saved {
@@ -168,7 +168,7 @@ pub(crate) fn ended(outcome: &Outcome) -> (bool, String) {
     (is_well, format!("{reason} ({}){not_saved}", class.name()))
 }
 
-/// What is taken from each shared budget of a loop, one line each. A budget that cannot be read is left out.
+/// The use of each shared budget, a line each. A budget that cannot be read is left out.
 pub(crate) async fn budget_lines(runner: &Runner) -> Vec<String> {
     let Some(shared) = runner.shared_budgets() else { return Vec::new() };
     let taken = shared.taken().await.unwrap_or_default();

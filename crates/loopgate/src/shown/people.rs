@@ -1,4 +1,4 @@
-//! What waits for people, in words.
+//! Renders pending requests for people.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use loop_runtime::report::{EffectPlanReport, PersonRequestReport};
 
 use crate::output::{at_journal, count, one_line, time};
 
-/// How many lines of the document so far an approver sees beside the request.
+/// The most lines of the document that an approver sees next to the request.
 const DOCUMENT_LINES: usize = 8;
 
-/// What waits in a run, for people: its plan, each action with its exact arguments, and the commands that answer it.
-/// `manifest` is that of its tools.
+/// The pending requests of a run for people: its plan, each action with its exact arguments, and the commands that
+/// answer. `manifest` is that of its tools.
 pub(crate) fn in_words(state: &Run, manifest: &str, now: Millis, journal: Option<&Path>) -> String {
     let started = state.started();
     let (run, item) = (&started.run, &started.item);
@@ -76,7 +76,7 @@ pub(crate) fn in_words(state: &Run, manifest: &str, now: Millis, journal: Option
     text
 }
 
-/// A time that is left, in its largest unit.
+/// The time left, in its largest unit.
 fn left(ms: u64) -> String {
     match ms / 1_000 {
         seconds @ 0..120 => format!("{seconds} s"),
@@ -86,7 +86,7 @@ fn left(ms: u64) -> String {
     }
 }
 
-/// What a work item concerns beside itself: a tool gets it without the model, so it is in no parameter.
+/// The scope of a work item, which a tool gets without the model, so that no parameter shows it.
 fn scope_of(scope: &Scope) -> String {
     let Scope { account, account_name, asset, person, item: _ } = scope;
     let all = [("account", account), ("account_name", account_name), ("asset", asset), ("person", person)];
@@ -94,7 +94,7 @@ fn scope_of(scope: &Scope) -> String {
     given.collect::<Vec<_>>().join(", ")
 }
 
-/// What is asked of a person: an answer, or consent to an effect.
+/// The kind of a request: an answer, or approval of an effect.
 pub(crate) fn kind_of(requested: &PersonRequest) -> String {
     if requested.is_question {
         "a question".to_owned()
@@ -103,16 +103,15 @@ pub(crate) fn kind_of(requested: &PersonRequest) -> String {
     }
 }
 
-/// A run's plan, in lines. Empty: it has none.
+/// A run's plan, in lines. Empty if it has none.
 pub(crate) fn plan_lines(state: &Run) -> Vec<String> {
     let Some(plan) = EffectPlanReport::of(state) else { return Vec::new() };
     let slots = plan.slots.iter().map(|slot| format!("- {slot}"));
     std::iter::once(format!("{}:", plan.giver())).chain(slots).collect()
 }
 
-/// What a person has to know of an action before they decide, in lines: what its tool does and where it connects, every byte of
-/// its parameters, with what does not show written out, what is easily overlooked, where each value came from, and why they are
-/// asked.
+/// The details of an action for a decision, in lines: what its tool does and connects to, all parameters with invisible
+/// characters spelled out, what is easily overlooked, the origin of each value, and why approval is needed.
 pub(crate) fn details(state: &Run, manifest: &str, requested: &PersonRequest) -> Vec<String> {
     let report = PersonRequestReport::new(state, manifest, requested);
     let shown = shown(&requested.parameters);

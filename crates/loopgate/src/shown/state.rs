@@ -1,4 +1,4 @@
-//! A run as far as it is, in lists.
+//! Renders the state of a run, ended or not, as lists.
 
 use std::fmt::Write as _;
 
@@ -34,7 +34,7 @@ pub(crate) fn heading(state: &Run) -> String {
     text
 }
 
-/// What a run that has not ended has used.
+/// The usage of a run that has not ended.
 pub(crate) fn totals_so_far(state: &Run) -> Totals {
     Totals { wall_ms: state.elapsed_ms(), ..*state.totals() }
 }
@@ -89,10 +89,10 @@ pub(crate) fn details(state: &Run, people: &PeopleReport) -> String {
     text
 }
 
-/// What a section without lines says.
+/// The content of a section without lines.
 const NONE: Option<&str> = Some("- none\n");
 
-/// Adds lines under a title. `none`: what it says if there are none; without it the section is left out then.
+/// Adds a section with a title. `none`: its text without lines. Without `none`, an empty section is left out.
 fn section(text: &mut String, title: &str, none: Option<&str>, lines: impl Iterator<Item = String>) {
     let mut lines = lines.peekable();
     let is_empty = lines.peek().is_none();
@@ -136,7 +136,7 @@ fn call_line(call: &ServedCall) -> String {
     format!("- {call} ({tier}{again}): {provider} {model}{served}")
 }
 
-/// Requests to people, their answers and instructions, in the order of time.
+/// Requests to people, their answers and instructions, in order of time.
 pub(crate) fn person_lines(people: &PeopleReport) -> Vec<String> {
     let mut lines: Vec<(u64, String)> = Vec::new();
     for PersonRequestRecord {
@@ -175,7 +175,7 @@ pub(crate) fn person_lines(people: &PeopleReport) -> Vec<String> {
     lines.into_iter().map(|(unix_ms, line)| format!("{} UTC {line}", time(unix_ms))).collect()
 }
 
-/// What each tool was used for in a recorded run.
+/// The use of each tool in a recorded run.
 pub(crate) fn tools_of(recorded: &Recorded) -> Vec<ToolUse> {
     let mut uses = ToolUses::default();
     recorded.entries.iter().for_each(|entry| uses.hear(entry, &recorded.spec));
@@ -192,7 +192,7 @@ pub(crate) fn lines_of(entry: &Entry) -> String {
     lines
 }
 
-/// What a run begins with, in lines.
+/// What a run took over from another run, in lines.
 pub(crate) fn taken_over(started: &Started, parent: &Parent) -> Vec<String> {
     let (run, entries) = (&parent.run, parent.entries);
     let what = match parent.how {
@@ -230,5 +230,5 @@ fn described(effect: &ParentEffect, how: Takeover) -> String {
     }
 }
 
-/// How many characters of a call's parameters are shown.
+/// The most characters of a call's parameters.
 const MAX_PARAMETER_CHARS: usize = 120;

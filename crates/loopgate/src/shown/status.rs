@@ -1,7 +1,7 @@
-//! What a run does now, in one line: the phase, the model, what a wait is for, time and money passed and left.
+//! The status line of a run: the phase, the model, what it waits for, and the time and money used and left.
 //!
-//! It is a function of the run's state and of what its calls wait for. The terminal shows it in place, a pipe every now and
-//! then.
+//! It is a function of the run's state and of what its calls wait for. A terminal updates it in place, and a pipe gets
+//! it at intervals.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use tokio::time::Instant;
 
 use crate::output::{cut, one_line, screen::columns_of, screen::fit, screen::in_locale};
 
-/// What the calls under way wait for, from the events of a run.
+/// What the calls in progress wait for, from the events of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     calls: BTreeMap<CommandKey, Wait>,
-    /// Why the last model call failed, in a word.
+    /// The kind of failure of the last model call.
     failure: Option<&'static str>,
     /// When the last recorded entry was received.
     recorded: Option<Instant>,
@@ -26,18 +26,18 @@ pub(crate) struct Waits {
 
 #[derive(Debug)]
 enum Wait {
-    /// The client tries again by itself.
+    /// The client retries by itself.
     Retry { why: String, next_try: u32, until: Instant },
-    /// A rate limit holds the call back. `None`: for how long is not known.
+    /// A rate limit delays the call. `None`: for an unknown time.
     Queue { until: Option<Instant> },
-    /// It is sent, and nothing of a reply was received yet.
+    /// It was sent, and no reply was received yet.
     Sent { since: Instant },
     /// Its reply is being received.
     Reply { last: Instant },
 }
 
 impl Waits {
-    /// Takes in what happened.
+    /// Applies an event.
     pub(crate) fn hear(&mut self, event: &RunEvent, now: Instant) {
         match event {
             RunEvent::Recorded(entry) => {
@@ -83,12 +83,12 @@ impl Waits {
         self.calls.insert(key, wait);
     }
 
-    /// Milliseconds since the last entry: the run's own time stops between them.
+    /// Milliseconds since the last entry, since the run's own time stops between entries.
     fn since(&self, now: Instant) -> u64 {
         self.recorded.map_or(0, |at| millis(now.saturating_duration_since(at)))
     }
 
-    /// What a call waits for, where it waits.
+    /// What a call waits for. `None`: it does not wait.
     fn of(&self, key: &CommandKey, now: Instant) -> Option<String> {
         Some(match self.calls.get(key)? {
             Wait::Retry { why, next_try, until } => format!("{why}, {}, try {next_try}", again(*until, now)),
@@ -111,13 +111,13 @@ impl Waits {
     }
 }
 
-/// One part of the line. What has a higher rank is left out first.
+/// A part of the line. Parts with a higher rank are left out first.
 struct Part {
     rank: u8,
     text: String,
 }
 
-/// The line of a run, of at most so many columns. Nothing where the run is over.
+/// The status line, with at most `columns`. `None`: the run has ended.
 pub(crate) fn line(run: &Run, waits: &Waits, now: Instant, columns: usize) -> Option<String> {
     let mut parts = parts(run, waits, now)?;
     let joined = |parts: &[Part]| {
@@ -227,7 +227,7 @@ fn tools(batch: &Batch, stage: Stage) -> String {
     }
 }
 
-/// The tools that have not returned.
+/// The tools that are still running.
 fn running(run: &Run, batch: &Batch) -> String {
     let open = batch.work.iter().filter(|work| work.observation.is_none());
     names(run, open.map(|work| work.action))
@@ -237,7 +237,7 @@ fn asked(run: &Run, asks: &[Ask]) -> String {
     names(run, asks.iter().filter(|ask| !ask.answered).map(|ask| ask.action))
 }
 
-/// The tools of these actions, the first of them by name.
+/// The tools of these actions. The first is named.
 fn names(run: &Run, actions: impl Iterator<Item = u32>) -> String {
     let names: Vec<String> = actions
         .filter_map(|action| run.actions().get(action as usize))
@@ -250,7 +250,7 @@ fn names(run: &Run, actions: impl Iterator<Item = u32>) -> String {
     }
 }
 
-/// What the first tool that waits waits for: its own call of a model, or the next time that it is asked.
+/// What the first waiting tool waits for: a model call of its own, or the next poll.
 fn wait_of_tools(run: &Run, batch: &Batch, waits: &Waits, now: Instant, since: u64) -> String {
     let open = || batch.work.iter().filter(|work| work.observation.is_none());
     let of_model = open().find_map(|work| {
@@ -291,7 +291,7 @@ fn reserved(run: &Run) -> String {
     }
 }
 
-/// Dollars to four places, rounded up: what costs something never shows as nothing.
+/// Dollars with four decimal places, rounded up, so that a cost never shows as 0.
 pub(crate) fn dollars(amount: PicoUsd) -> String {
     let parts = amount.0.div_ceil(100_000_000);
     format!("${}.{:04}", parts / 10_000, parts % 10_000)
@@ -309,12 +309,12 @@ fn again(until: Instant, now: Instant) -> String {
     format!("again in {}", ceil(millis(until.saturating_duration_since(now))))
 }
 
-/// Seconds, rounded up: what is still to come is never 0 s.
+/// Seconds, rounded up, so that remaining time never shows as 0 s.
 fn ceil(ms: u64) -> String {
     clock(ms.div_ceil(1_000).saturating_mul(1_000))
 }
 
-/// A span of time in whole seconds: `59 s`, `4:59`, `2:04:59`.
+/// A duration in whole seconds: `59 s`, `4:59`, `2:04:59`.
 fn clock(ms: u64) -> String {
     let seconds = ms / 1_000;
     let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
@@ -334,18 +334,18 @@ fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A span of time in whole seconds.
+/// A duration in whole seconds.
 pub(crate) fn clock_of(span: Duration) -> String {
     clock(millis(span))
 }
 
-/// How often a log gets a line while nothing else happens.
+/// How often a log gets the status line while nothing happens.
 pub(crate) const EVERY: Duration = Duration::from_secs(15);
-/// Between two parts.
+/// Separates two parts.
 const SEPARATOR: &str = " · ";
-/// How many characters of a model's or a tool's name are shown.
+/// The most characters of a model's or a tool's name.
 const MAX_NAME: usize = 40;
-/// How long nothing is received before the line says so.
+/// How long the line waits before it says that nothing was received.
 const QUIET: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The line of a run as text: each state, each wait, each width. Time is moved by hand.
+//! Tests of the status line in every state, for every wait and width, with simulated time.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 

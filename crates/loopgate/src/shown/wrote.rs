@@ -1,5 +1,5 @@
-//! Who wrote a document: the models that were asked and those that served, the prices, the settings, the program and the
-//! domain. A few short lines, so that the document stays what a person reads.
+//! The closing lines of a run: which models were asked and which replied, the prices, the settings, the program and the
+//! domain.
 
 use loop_core::run::{Overridden, Provenance, ServedCall, Started};
 use loop_core::types::Tier;
@@ -32,7 +32,7 @@ pub(crate) fn lines(started: &Started, domain: &str, calls: &[ServedCall]) -> Ve
     lines
 }
 
-/// The same as a list, with every setting.
+/// The closing lines as a list, with every setting.
 pub(crate) fn list(started: &Started, domain: &str, calls: &[ServedCall]) -> Vec<String> {
     let mut list: Vec<String> = models(calls).iter().map(|model| format!("model: {model}")).collect();
     let provenance = &started.provenance;
@@ -69,11 +69,11 @@ struct Asked<'a> {
     provider: &'a str,
     model: &'a str,
     calls: u32,
-    /// What served them under another name, each once.
+    /// Other names under which models replied, each once.
     served: Vec<String>,
 }
 
-/// Each model that was asked, by tier, with what served it where that has another name.
+/// Each model that was asked, by tier, with the name under which it replied if that differs.
 fn models(calls: &[ServedCall]) -> Vec<String> {
     let mut models: Vec<Asked<'_>> = Vec::new();
     for call in calls {
@@ -106,7 +106,7 @@ fn models(calls: &[ServedCall]) -> Vec<String> {
     models.iter().map(line).collect()
 }
 
-/// How many overridden settings the closing lines name.
+/// The most overridden settings in the closing lines.
 const MAX_SETTINGS: usize = 6;
-/// How many characters of a name or a value are shown.
+/// The most characters of a name or a value.
 const MAX_VALUE: usize = 60;

@@ -1,4 +1,4 @@
-//! `loopgate doctor`: what is missing on this machine and for a domain, in one line each.
+//! `loopgate doctor`: checks what a run needs on this machine and for a domain, one line each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,20 +35,20 @@ pub(crate) struct DoctorArgs {
     pub(crate) journal: JournalArgs,
 }
 
-/// How long a server has to take a connection.
+/// The time limit to connect to a server.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 
-/// How something is.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
     Well,
-    /// A run works, and probably not as it is meant.
+    /// Runs work, but probably not as intended.
     Warned,
-    /// A run does not begin, or fails.
+    /// Runs cannot begin, or fail.
     Missing,
 }
 
-/// What was found about one thing.
+/// A result and what it is about.
 #[derive(Debug)]
 struct Finding {
     health: Health,
@@ -188,13 +188,13 @@ async fn domain(folder: PathBuf, doctor: &DoctorArgs) -> Result<Vec<Finding>, Fa
     Ok(findings)
 }
 
-/// The models whose price is not known, where no cost limit is set that could not hold.
+/// A warning about models without a known price, if no cost limit requires one.
 fn price(domain: &Domain) -> Option<Finding> {
     let unpriced = domain.unpriced("costs will be unknown", "")?;
     Some(Finding::new(Health::Warned, "price", unpriced.to_string()))
 }
 
-/// Whether the server of a tier takes a connection. Nothing is sent.
+/// Whether the server of a tier accepts connections. Nothing is sent.
 async fn server(tier: &str, url: &str) -> Finding {
     match http::reach(url, CONNECT_LIMIT).await {
         Ok(server) => {
@@ -204,7 +204,7 @@ async fn server(tier: &str, url: &str) -> Finding {
     }
 }
 
-/// One call of one token to the model of each tier that has one of its own.
+/// Calls the model of each tier that has its own, for one token.
 async fn calls(domain: &Domain) -> Vec<Finding> {
     let (specs, models) = (&domain.spec.models, &domain.models);
     let tiers: [(Tier, bool, &dyn ChatModel); 4] = [

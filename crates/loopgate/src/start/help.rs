@@ -1,5 +1,4 @@
-//! Topics of `loopgate help`: the stop reasons, their classes, the states of runs, the environment, and what a domain folder
-//! has.
+//! The topics of `loopgate help`: stop reasons, their classes, states of runs, the environment, and the domain folder.
 
 use clap::Command;
 use clap::error::ErrorKind;
@@ -8,7 +7,7 @@ use loop_core::types::{StopClass, edits};
 
 use crate::output::cut;
 
-/// The command line for `loopgate help TOPIC`: each topic is a command there, with the topic as its help.
+/// Adds the topics to the command line, each as a subcommand of `help`.
 pub(crate) fn topics(program: Command) -> Command {
     let topic = |name: &'static str, about: String| {
         let command = Command::new(name).hide(true).disable_help_flag(true);
@@ -45,7 +44,7 @@ pub(crate) fn topics(program: Command) -> Command {
     program.mut_subcommand("domain", |command| command.after_help(domain))
 }
 
-/// That there is no such topic, in a line with the nearest one. `program` has the topics.
+/// The error of an unknown topic, with the most similar one. `program` has the topics.
 pub(crate) fn unknown(program: &Command) -> clap::Error {
     let words: Vec<_> = std::env::args_os().skip(2).map(|word| word.to_string_lossy().into_owned()).collect();
     let wanted = cut(&words.join(" "), 60);
@@ -54,5 +53,5 @@ pub(crate) fn unknown(program: &Command) -> clap::Error {
     clap::Error::raw(ErrorKind::InvalidSubcommand, line)
 }
 
-/// Where the reference is.
+/// The URL of the reference.
 const DOCS: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/reference");

@@ -1,4 +1,4 @@
-//! `loopgate init`: a new domain folder, made from options and, at a terminal, from answers.
+//! `loopgate init`: generates a new domain folder from options and, at a terminal, from answers.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ pub(crate) fn init(args: InitArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What to do next, as commands.
+/// The next steps, as commands.
 fn next(folder: &Path, item: &Path, template: Template) -> String {
     let shown = |path: &Path| quoted(&path.to_string_lossy());
     let (folder, item) = (shown(folder), shown(item));
@@ -86,7 +86,7 @@ fn templates() -> [(&'static str, &'static str, Template); 6] {
     Template::ALL.map(|template| (template.name(), template.purpose(), template))
 }
 
-/// Asks for what is not given. An empty answer takes the default, and a bad one is asked again.
+/// Asks for missing options. An empty answer takes the default, and an invalid one is asked again.
 fn ask(args: &InitArgs, scaffold: &mut Scaffold) -> Result<(), Failure> {
     if args.template.is_none() {
         for (number, template) in (1..).zip(Template::ALL) {
@@ -128,7 +128,7 @@ fn ask(args: &InitArgs, scaffold: &mut Scaffold) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Asks for a place until it is one, or none is named.
+/// Asks for a path until it is valid or empty.
 fn place(
     question: &str,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! `loopgate completions` and `loopgate man`: both are made from the arguments, so that they are never behind them.
+//! `loopgate completions` and `loopgate man`, generated from the arguments.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,10 +27,11 @@ pub(crate) struct ManArgs {
     pub(crate) out: Option<PathBuf>,
 }
 
-/// What completes a command line where a shell asks for it, which its script does with this variable.
+/// The variable by which a shell asks the program to complete a command line.
 pub(crate) const COMPLETE: &str = "LOOPGATE_COMPLETE";
 
-/// Prints the script of a shell, which asks this program: for commands, options, runs, domains and tiers.
+/// Prints the completion script of a shell. The script asks this program for commands, options, runs, domains and
+/// tiers.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
     let (shells, mut script) = (Shells::builtins(), Vec::new());
     if let Some(shell) = shells.completer(&args.shell.to_string()) {

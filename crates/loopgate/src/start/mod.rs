@@ -1,4 +1,4 @@
-//! The commands that begin something: a domain, a run, a chat.
+//! Commands that begin something: domains, runs, chats, and setup checks.
 
 mod chat;
 mod doctor;

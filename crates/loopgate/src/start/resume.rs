@@ -1,4 +1,4 @@
-//! Going on with a run: its loop is put together again from what the journal keeps beside it, and driven on.
+//! `loopgate resume`: continues a run with the runner that its origin describes.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::drive::driven;
 use crate::output::{Failure, one_line, stream};
 use crate::shown::{Live, doubts, ended};
 
-/// `loopgate resume`: continues a run that is not over, or all of them.
+/// `loopgate resume`: continues a run that has not ended, or all of them.
 pub(crate) async fn resume(args: ResumeArgs) -> Result<ExitCode, Failure> {
     match &args.run {
         Some(run) if let Some(when) = args.save => save::save(run, when, &args.go_on.again).await,
@@ -24,7 +24,7 @@ pub(crate) async fn resume(args: ResumeArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Goes on with each run that is not over, the oldest first. A run that cannot be resumed is a line like any other.
+/// Continues each run that has not ended, oldest first. A run that cannot be resumed is reported in its line.
 async fn resume_all(again: &AgainArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&again.journal)?;
     let runs = journal.runs().await?;
@@ -61,9 +61,9 @@ async fn resume_all(again: &AgainArgs) -> Result<ExitCode, Failure> {
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What became of one of several runs.
+/// The result of one of several runs.
 struct Resumed {
-    /// It has an answer, or others continue it.
+    /// Whether it has an answer, or others continue it.
     is_well: bool,
     says: String,
 }

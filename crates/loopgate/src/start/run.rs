@@ -1,4 +1,4 @@
-//! `loopgate run`: a work item in; a document, an answer or a value, a reason and a cost out.
+//! `loopgate run`: runs one work item through a domain's loop.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// What a run does, in a line: its item, its domain, the models, where it is journaled.
+/// A line about a run at its start: its item, domain, models and journal.
 fn starts(spec: &RunSpec, item: &WorkItem, journal: &Path) -> String {
     let name = |tier| format!("{}/{}", spec.model(tier).provider, spec.model(tier).model);
     let tiers = [Tier::Base, Tier::Selector, Tier::Escalated, Tier::Fallback];

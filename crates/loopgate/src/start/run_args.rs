@@ -1,4 +1,4 @@
-//! The arguments of `loopgate run`: of one item, and of a batch.
+//! The arguments of `loopgate run`, for one item and for a batch.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ pub(crate) struct ManyArgs {
 }
 
 impl ManyArgs {
-    /// Whether any of them is given.
+    /// Whether any of these options is given.
     pub(crate) fn is_given(&self) -> bool {
         self.jobs.is_some() || self.budget_usd.is_some() || self.fail_fast || self.retry_failed
     }
@@ -82,7 +82,7 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
-    /// Whether it is a batch: of several items, or with an option for one.
+    /// Whether it is a batch: several items, or an option for batches.
     pub(crate) fn is_many(&self) -> bool {
         self.items.len() > 1 || self.many.is_given() || self.items.iter().any(|path| is_lines(path))
     }

@@ -1,4 +1,4 @@
-//! `loopgate resume --save`: the outcome of a run that has ended goes to the domain's save target, later than at its end.
+//! `loopgate resume --save`: saves the outcome of an ended run to the domain's save target.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::args::AgainArgs;
 use crate::context::{Found, Signals};
 use crate::output::{Failure, stream};
 
-/// Saves the outcome of this run, which has to have ended.
+/// Saves the outcome of this run, which must have ended.
 pub(crate) async fn save(run: &str, when: SaveWhen, again: &AgainArgs) -> Result<ExitCode, Failure> {
     let found = Found::any(run, again).await?;
     let (id, at) = (found.id().clone(), again.at());

@@ -1,4 +1,4 @@
-//! `loopgate run --explain-picks`: why each tool was called before the first pass, or was not.
+//! `loopgate run --explain-picks`: explains why each tool was called before the first pass, or was not.
 
 use loop_domain::Domain;
 use loop_runtime::journal::{Journal, replay};
@@ -6,7 +6,7 @@ use loop_runtime::run::RunId;
 
 use crate::output::stream;
 
-/// Prints on standard error what the selection of a run did with each tool.
+/// Prints on standard error the result of a run's tool selection for each tool.
 pub(crate) async fn explain(domain: &Domain, journal: &dyn Journal, id: &RunId) {
     let recorded = match journal.read(id).await {
         Ok(recorded) => recorded,

@@ -1,4 +1,4 @@
-//! The comparison of results with a baseline.
+//! Compares the results of an eval with a baseline.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -226,7 +226,7 @@ fn add(side: &mut Side, configuration: &str, case: String, passed: bool, digest:
     }
 }
 
-/// The ids that several files of one side have.
+/// The case ids that several files of one side have.
 fn shared_ids<'a>(
     before: impl Iterator<Item = (&'a str, &'a Path)>,
     now: impl Iterator<Item = (&'a str, &'a Path)>,
@@ -245,7 +245,7 @@ fn shared_ids<'a>(
     shared
 }
 
-/// A case's name: its id, with its file where several cases have the id.
+/// The name of a case: its id, and its file if several files have the id.
 fn name(shared: &BTreeSet<&str>, id: &str, file: &Path) -> String {
     if shared.contains(id) { format!("{id} ({})", file.display()) } else { id.to_owned() }
 }

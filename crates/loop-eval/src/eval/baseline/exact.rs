@@ -1,4 +1,4 @@
-//! Whether fewer runs pass than before, beyond what chance alone does.
+//! The significance test of a baseline: whether fewer runs pass than before, beyond chance.
 //!
 //! The test is exact and conditional: for each case, the runs of both sides are one heap, and if the case passes as often
 //! as before, every way to split the heap into the two sides is equally likely. So the passes of the new side are

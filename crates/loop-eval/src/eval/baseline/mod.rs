@@ -1,4 +1,4 @@
-//! An earlier report as a baseline: whether fewer runs pass than then, beyond noise.
+//! Baselines: an earlier report, against which new results are tested for regressions.
 
 mod compare;
 mod exact;

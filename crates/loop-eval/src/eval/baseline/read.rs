@@ -1,4 +1,4 @@
-//! Reading a report of an earlier `loopgate eval --json`.
+//! Reads a baseline: the report of an earlier `loopgate eval --json`.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub struct Baseline {
     pub(super) runs: Vec<BaselineRun>,
 }
 
-/// One run of a report: what is compared of it.
+/// One run of a report, as far as it is compared.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(super) struct BaselineRun {
     pub(super) case_id: String,
@@ -88,10 +88,10 @@ pub enum BaselineError {
 }
 
 impl Baseline {
-    /// The baseline in a file.
+    /// Reads the baseline in a file.
     ///
     /// # Errors
-    /// It cannot be read, or what [`parse`](Self::parse) says.
+    /// The file cannot be read, or as [`parse`](Self::parse).
     pub fn read(path: &Path) -> Result<Self, BaselineError> {
         let file = path.display().to_string();
         match files::text(path, files::MAX_BYTES) {
@@ -100,10 +100,10 @@ impl Baseline {
         }
     }
 
-    /// The baseline that `text` holds, which came from `file`.
+    /// Parses a baseline. `file` is its name in messages.
     ///
     /// # Errors
-    /// It is not a report of `loopgate eval --json`, or one of a newer version.
+    /// The text is not a report of `loopgate eval --json`, or a newer version wrote it.
     pub fn parse(text: &str, file: &str) -> Result<Self, BaselineError> {
         let file = file.to_owned();
         let report: Value = serde_json::from_str(text).map_err(|error| {
@@ -127,10 +127,10 @@ impl Baseline {
         Ok(Self { runs: runs.collect::<Result<_, _>>()? })
     }
 
-    /// Checks that something can be compared, before anything is run and paid for.
+    /// Checks that at least one case can be compared, before any model is called.
     ///
     /// # Errors
-    /// None of these cases is in the baseline as it is now.
+    /// The baseline has none of these cases in their current form.
     pub fn check(&self, suite: &Suite, file: &str) -> Result<(), BaselineError> {
         let is_known = |case: &Case| {
             let digest = case_digest(case).to_string();

@@ -1,4 +1,4 @@
-//! The history of a request of Messages: turns of blocks, in which every call has its result in the next turn.
+//! The history in a request of the Messages API: turns of blocks, in which each call has its result in the next turn.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use crate::servers::received::{
 };
 use crate::servers::seal::{Seal, check};
 
-/// The turns as they are read.
+/// The turns while they are parsed.
 #[derive(Default)]
 pub(super) struct History {
     turns: Vec<Message>,
-    /// The calls that the next turn still has to answer.
+    /// The calls without a result, which the next turn must contain.
     open: Vec<Arc<str>>,
     /// Whether the first block of the model's latest turn is thinking.
     thought: bool,
 }
 
 impl History {
-    /// Reads messages; neighbours from the same side are one turn. With a budget for thinking, a turn whose calls are
-    /// being answered has to begin with thinking.
+    /// Parses messages. Consecutive messages of the same role are one turn. With a thinking budget, a turn whose calls
+    /// are answered must begin with thinking.
     pub(super) fn read(messages: &[Value], has_budget: bool) -> Result<Vec<Message>, Unfit> {
         let mut history = Self::default();
         let mut before = "";
@@ -180,7 +180,7 @@ impl History {
     }
 }
 
-/// The blocks of a content; a text is one block, and an empty one none.
+/// The blocks of a content. A text is one block, and an empty text none.
 fn blocks(place: &str, content: Option<&Value>) -> Result<Vec<Value>, Unfit> {
     match content {
         Some(Value::String(text)) if text.is_empty() => Ok(Vec::new()),

@@ -1,7 +1,7 @@
-//! Anthropic's Messages from the server's side.
+//! The Messages API of Anthropic, on the server side.
 //!
-//! Thinking goes out with a signature over its text, and has to come back as it went or not at all; a turn that calls
-//! tools has to bring it back where thinking has a budget.
+//! Thinking is sent with a signature over its text, and the client must return it unchanged or not at all. With a
+//! thinking budget, a turn that calls tools must contain it.
 
 mod blocks;
 mod read;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::protocol::{ErrorWords, Reported, is_of_the_request, set};
 
-/// The words of Anthropic.
+/// Anthropic's wording of an error.
 pub(super) fn words(kind: FailureKind) -> ErrorWords {
     let (status, kind, code) = match kind {
         FailureKind::ScriptExhausted => (400, BAD_REQUEST, Some("script_exhausted")),
@@ -45,5 +45,5 @@ pub(super) fn error_object(reported: &Reported<'_>) -> Value {
 
 const BAD_REQUEST: &str = "invalid_request_error";
 
-/// The purpose of the seals on thinking.
+/// The purpose of the signatures.
 const SIGNATURE: &str = "signature";

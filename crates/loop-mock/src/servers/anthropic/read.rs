@@ -1,4 +1,4 @@
-//! A request of Messages, read as strictly as Anthropic reads it.
+//! Parses a request of the Messages API as strictly as Anthropic does.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::servers::protocol::{ModelCall, Target, Unfit, Ways};
 use crate::servers::received::{is_name, is_outside, output, present, request, text_of, tool, unknown};
 use crate::servers::schemas;
 
-/// Reads a body.
+/// Parses a body.
 pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
     if !target.headers.iter().any(|(name, _)| name == "anthropic-version") {
         return Err(Unfit::new("anthropic-version", "anthropic-version: header is required"));
     }
     if !body.is_object() {
-        return Err(Unfit::new("body", "the body is no JSON object"));
+        return Err(Unfit::new("body", "the body is not a JSON object"));
     }
     if let Some(name) = unknown(body, KNOWN) {
         return Err(unfit(name, "Extra inputs are not permitted"));
@@ -48,7 +48,7 @@ pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit
     Ok(ModelCall::new(received, ways))
 }
 
-/// Checks the members that a beta opens. No conversation is kept: a thread that is to be continued is not found.
+/// Checks the members of beta features. The server stores no conversations, so a thread to continue is not found.
 fn betas(target: &Target<'_>, body: &Value) -> Result<(), Unfit> {
     let given = |beta: &str| {
         let headers = target.headers.iter().filter(|(name, _)| name == "anthropic-beta");
@@ -68,7 +68,7 @@ fn betas(target: &Target<'_>, body: &Value) -> Result<(), Unfit> {
     }
 }
 
-/// What is wrong at a place, as Anthropic words it.
+/// An error at a place, in Anthropic's wording.
 pub(super) fn unfit(place: &str, message: &str) -> Unfit {
     Unfit::new(place, format!("{place}: {message}"))
 }
@@ -121,7 +121,7 @@ fn sampling(body: &Value) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// Counts the marks of what is to be cached, in the order of the prefix: tools, system, messages.
+/// Counts the cache marks in the order of the prefix: tools, system, messages.
 fn marks(body: &Value) -> Result<(), Unfit> {
     let mut marks = Vec::new();
     for part in ["tools", "system", "messages"] {
@@ -152,7 +152,7 @@ fn marks(body: &Value) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// The marks of a value: of blocks, and of blocks within messages and results.
+/// The cache marks in a value: of blocks, and of blocks within messages and results.
 fn collect<'a>(value: &'a Value, marks: &mut Vec<&'a Value>) {
     for item in value.as_array().into_iter().flatten() {
         marks.extend(present(item, "cache_control"));
@@ -243,7 +243,7 @@ const KNOWN: &str = "model max_tokens messages system tools tool_choice stop_seq
     output_config cache_control metadata service_tier stream container context_management inference_geo \
     mcp_servers speed diagnostics thread output_format";
 
-/// Members that are known where the header `anthropic-beta` has a word that begins so.
+/// Members that are accepted if the header `anthropic-beta` has a word with this prefix.
 const OF_BETAS: [(&str, &str); 2] =
     [("thread", "message-threads-"), ("output_format", "structured-outputs-")];
 

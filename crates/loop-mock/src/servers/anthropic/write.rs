@@ -1,4 +1,4 @@
-//! A reply of Messages: blocks that begin, grow and end, or one message.
+//! Writes a reply of the Messages API: blocks as events of a stream, or one message.
 
 use loop_core::types::{ToolCall, Usage};
 use loop_llm::ModelReply;
@@ -13,19 +13,19 @@ use crate::servers::seal::seal;
 /// Writes one reply.
 pub(crate) struct AnthropicWriter {
     head: Head,
-    /// Tokens, once they are reported.
+    /// The token usage, once it is known.
     usage: Option<Usage>,
     /// The index of the next block.
     index: u64,
     open: Option<Open>,
-    /// The blocks of a reply that is no stream.
+    /// The blocks of a reply without streaming.
     content: Vec<Value>,
 }
 
-/// The block that is being written.
+/// The block in progress.
 struct Open {
     thinks: bool,
-    /// Its text, as far as something depends on it.
+    /// Its text, as far as a later event needs it.
     text: String,
 }
 
@@ -218,7 +218,7 @@ fn stop_details(reply: &ModelReply) -> Value {
     }
 }
 
-/// Tokens in this protocol's terms, where input is what no cache had to do with.
+/// Usage in the terms of this API, where the input excludes cached tokens.
 fn usage(usage: &Usage) -> Value {
     json!({
         "input_tokens": usage.input,

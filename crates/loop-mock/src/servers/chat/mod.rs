@@ -1,4 +1,4 @@
-//! Chat Completions from the server's side.
+//! The Chat Completions API of OpenAI, on the server side.
 
 mod read;
 mod write;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::protocol::{ErrorWords, Reported, bytes_of};
 
-/// The words of OpenAI, on both of its interfaces.
+/// OpenAI's wording of an error, for both of its APIs.
 pub(super) fn words(kind: FailureKind) -> ErrorWords {
     let (status, kind, code) = match kind {
         FailureKind::InvalidRequest => (400, BAD_REQUEST, None),
@@ -40,20 +40,20 @@ pub(super) fn words(kind: FailureKind) -> ErrorWords {
     ErrorWords { status, kind, code }
 }
 
-/// The object that says what went wrong.
+/// The error object.
 pub(super) fn error_object(reported: &Reported<'_>) -> Value {
     json!({"error": {
         "message": reported.message, "type": reported.words.kind, "param": reported.param, "code": reported.words.code,
     }})
 }
 
-/// An error that no question to a model has led to.
+/// An error of a request that is not a model call.
 pub(super) fn plain_error(message: &str, code: Option<&'static str>) -> Vec<u8> {
     let words = ErrorWords { status: 400, kind: BAD_REQUEST, code };
     bytes_of(&error_object(&Reported { words, message, param: None, wait: None, request: "" }))
 }
 
-/// One model, with the members of all protocols.
+/// A model, with the members of all protocols.
 pub(super) fn model(name: &str) -> Value {
     json!({
         "id": name, "object": "model", "created": 0, "owned_by": "loopgate",
@@ -62,7 +62,7 @@ pub(super) fn model(name: &str) -> Value {
     })
 }
 
-/// The list of models, with the members of each vendor's list.
+/// The list of models, with the members of each vendor.
 pub(super) fn models(names: &[Arc<str>]) -> Vec<u8> {
     let listed: Vec<Value> = names.iter().map(|name| model(name)).collect();
     let (first, last) = (names.first(), names.last());

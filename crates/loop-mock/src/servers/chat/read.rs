@@ -1,4 +1,4 @@
-//! A request of Chat Completions, read as strictly as OpenAI reads it.
+//! Parses a request of the Chat Completions API as strictly as OpenAI does.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::servers::received::{
 };
 use crate::servers::schemas;
 
-/// Reads a body. Texts arrive unchanged; several leading system texts are joined by an empty line.
+/// Parses a body. Texts stay unchanged. Several leading system texts are joined by an empty line.
 pub(crate) fn read(body: &Value) -> Result<ModelCall, Unfit> {
     if !body.is_object() {
-        return Err(Unfit::new("body", "the body is no JSON object"));
+        return Err(Unfit::new("body", "the body is not a JSON object"));
     }
     if let Some(name) = unknown(body, KNOWN) {
         return Err(Unfit::new(name, format!("Unrecognized request argument supplied: {name}")));
@@ -56,7 +56,7 @@ pub(crate) fn read(body: &Value) -> Result<ModelCall, Unfit> {
     Ok(ModelCall::new(received, Ways { streams, tells_usage: is_true(options), ..Ways::default() }))
 }
 
-/// What OpenAI says of `temperature` and `top_p`, be it on Chat Completions or on Responses.
+/// Checks `temperature` and `top_p`, for both of OpenAI's APIs.
 pub(crate) fn sampling(body: &Value) -> Result<(), Unfit> {
     for (param, max) in [("temperature", 2.0), ("top_p", 1.0)] {
         if is_outside(present(body, param), max) {
@@ -84,13 +84,13 @@ fn tools(body: &Value) -> Result<(Vec<ToolDefinition>, ToolChoice), Unfit> {
     Ok((tools, choice))
 }
 
-/// What a tool of Chat Completions says of its function.
+/// The function of a tool in Chat Completions.
 fn nested(listed: &Value) -> Option<&Value> {
     listed.get("function").filter(|_| unknown(listed, "type function").is_none())
 }
 
-/// The functions of a list of tools, on both of OpenAI's interfaces. `function` gives what a tool says of its function,
-/// and `known` are the members that may be there.
+/// The functions in a list of tools, for both of OpenAI's APIs. `function` returns the function of a tool, and `known`
+/// are the permitted members.
 pub(crate) fn functions(
     listed: &[Value],
     function: impl Fn(&Value) -> Option<&Value>,
@@ -100,7 +100,7 @@ pub(crate) fn functions(
     for (n, listed) in listed.iter().enumerate() {
         let unfit = |what: &str| Unfit::new("tools", format!("tools[{n}] {what}"));
         if text_of(listed, "type") != Some("function") {
-            return Err(unfit("is no function"));
+            return Err(unfit("is not a function"));
         }
         let function = function(listed).ok_or_else(|| unfit("has another member, or no `function`"))?;
         if let Some(name) = unknown(function, known) {
@@ -113,7 +113,7 @@ pub(crate) fn functions(
         }
         let parameters = present(function, "parameters");
         if parameters.is_some_and(|parameters| !parameters.is_object()) {
-            return Err(unfit("has parameters that are no schema"));
+            return Err(unfit("has parameters that are not a schema"));
         }
         if let Some(why) = parameters.and_then(|parameters| schemas::refused(Api::OpenaiChat, parameters)) {
             return Err(Unfit::new("tools", format!("Invalid schema for function '{name}': {why}.")));
@@ -123,8 +123,8 @@ pub(crate) fn functions(
     Ok(tools)
 }
 
-/// The choice among these tools, on both of OpenAI's interfaces. `allowed` gives what lists several tools, and
-/// `function` what names one.
+/// The tool choice, for both of OpenAI's APIs. `allowed` returns the list of several tools, and `function` the name of
+/// one.
 pub(crate) fn choice(
     choice: Option<&Value>,
     tools: &[ToolDefinition],

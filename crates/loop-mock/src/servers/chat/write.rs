@@ -1,4 +1,4 @@
-//! A reply of Chat Completions: chunks that end with `[DONE]`, or one object.
+//! Writes a reply of the Chat Completions API: chunks that end with `[DONE]`, or one object.
 
 use loop_core::types::{ToolCall, Usage};
 use loop_llm::ModelReply;
@@ -17,7 +17,7 @@ pub(crate) struct ChatWriter {
     message: Message,
 }
 
-/// The message of a reply that is no stream.
+/// The message of a reply without streaming.
 #[derive(Default)]
 struct Message {
     text: String,
@@ -156,7 +156,7 @@ fn finish_reason(reply: &ModelReply) -> &'static str {
     }
 }
 
-/// Tokens in this protocol's terms, where the sums include their parts.
+/// Usage in the terms of this API, where sums include their parts.
 fn usage(usage: &Usage) -> Value {
     json!({
         "prompt_tokens": usage.total_input(),

@@ -1,4 +1,5 @@
-//! The history of a request of `generateContent`: contents of parts, calls and responses equal in number and order.
+//! The history in a request of `generateContent`: contents of parts, with one response for each call, in the same
+//! order.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::servers::protocol::Unfit;
 use crate::servers::received::{Content, assistant, image, is_name, result, text_of, user};
 use crate::servers::seal::{Seal, check};
 
-/// Reads contents. Where models sign, the first call of each content of the turn that is going on needs a signature.
+/// Parses contents. With `signs`, the first call of each content in the current turn needs a signature.
 pub(super) fn read_contents(contents: &[Value], signs: bool) -> Result<Vec<Message>, Unfit> {
     let current = contents.iter().rposition(is_requested).unwrap_or(0);
     let mut history = History::default();
@@ -38,7 +39,7 @@ pub(super) fn read_contents(contents: &[Value], signs: bool) -> Result<Vec<Messa
     Ok(history.turns)
 }
 
-/// Whether it is the user's own: not from the model, and no response to a call.
+/// Whether it is the user's own content: not of the model, and not a response to a call.
 fn is_requested(content: &Value) -> bool {
     let parts = content.get("parts").and_then(Value::as_array);
     let responds = parts.into_iter().flatten().any(|part| member(part, "functionResponse").is_some());
@@ -48,7 +49,7 @@ fn is_requested(content: &Value) -> bool {
 #[derive(Default)]
 struct History {
     turns: Vec<Message>,
-    /// The calls of the content before.
+    /// The calls in the previous content.
     open: Vec<ToolCall>,
 }
 
@@ -166,7 +167,7 @@ fn read_call(place: &str, call: &Value) -> Result<ToolCall, Unfit> {
     Ok(ToolCall { id, name: name.into(), arguments: Arguments::from(args) })
 }
 
-/// A response to this call: `output` is what it gave, `error` what went wrong, and anything else is passed on as it is.
+/// Parses a response to this call: `output` is the result, `error` the error, and anything else is passed on unchanged.
 fn read_response(place: &str, value: &Value, call: &ToolCall) -> Result<ToolOutput, Unfit> {
     let place = format!("{place}.function_response");
     members(value, "id name response parts", &place)?;
@@ -219,5 +220,5 @@ fn empty(n: usize) -> String {
 const UNEQUAL: &str = "Please ensure that the number of function response parts is equal to the number of function \
                        call parts of the function call turn.";
 
-/// What replaces a signature that another provider's turn cannot have.
+/// The placeholder for a signature of a turn from another provider.
 const DUMMY: &str = "skip_thought_signature_validator";

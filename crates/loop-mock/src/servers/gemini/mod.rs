@@ -1,7 +1,7 @@
-//! Gemini's `generateContent` from the server's side.
+//! The `generateContent` API of Gemini, on the server side.
 //!
-//! A signature is on the first call of a reply, and behind the text of one that reasoned. It has to come back on
-//! the same part; in the turn that is going on no first call may lack it.
+//! The first call of a reply has a signature, and so does the text of a reply with reasoning. The client must return it
+//! on the same part. In the current turn, no first call may lack it.
 
 mod contents;
 mod read;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::protocol::{ErrorWords, Reported, is_of_the_request};
 
-/// The words of Google.
+/// Google's wording of an error.
 pub(super) fn words(kind: FailureKind) -> ErrorWords {
     let (status, kind, code) = match kind {
         FailureKind::ScriptExhausted => (400, BAD_REQUEST, Some("SCRIPT_EXHAUSTED")),
@@ -33,7 +33,7 @@ pub(super) fn words(kind: FailureKind) -> ErrorWords {
     ErrorWords { status, kind, code }
 }
 
-/// What went wrong, with the details that only it has.
+/// The error object with Google's details.
 pub(super) fn error_object(reported: &Reported<'_>) -> Value {
     let ErrorWords { status, kind, code } = reported.words;
     let mut details = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn error_object(reported: &Reported<'_>) -> Value {
     json!({"error": {"code": status, "message": reported.message, "status": kind, "details": details}})
 }
 
-/// What the signature of a call is bound to.
+/// The content that a call's signature is bound to.
 fn bound(name: &str, args: &Map<String, Value>) -> String {
     let args = Value::Object(args.clone());
     format!("{name}\n{args}")

@@ -1,4 +1,4 @@
-//! A request of `generateContent`, read as strictly as Google reads it.
+//! Parses a request of `generateContent` as strictly as Google does.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::servers::protocol::{ModelCall, Target, Unfit, Ways};
 use crate::servers::received::{is_name, is_outside, output, request, text_of, tool};
 use crate::servers::schemas;
 
-/// Reads a body.
+/// Parses a body.
 pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
     if !body.is_object() {
         return Err(Unfit::new("body", "Invalid JSON payload received."));
@@ -49,13 +49,13 @@ pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit
     Ok(ModelCall::new(received, ways))
 }
 
-/// A member by its name, or by the same name in snake case; `null` counts as not given.
+/// A member by its name in camel case or snake case. `null` counts as absent.
 pub(super) fn member<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     let value = value.get(name).or_else(|| value.get(snake(name)));
     value.filter(|value| !value.is_null())
 }
 
-/// Refuses members that are not known, by either of their names.
+/// Fails for unknown members, in camel case or snake case.
 pub(super) fn members(value: &Value, known: &str, place: &str) -> Result<(), Unfit> {
     let Some(object) = value.as_object() else {
         return Err(Unfit::new(place, format!("Invalid value at '{place}'")));
@@ -170,7 +170,7 @@ fn tools(body: &Value) -> Result<Vec<ToolDefinition>, Unfit> {
     Ok(tools)
 }
 
-/// A keyword of JSON Schema that the provider's own schemas do not have.
+/// A keyword of JSON Schema that Google's own schemas do not have.
 fn foreign(schema: &Value) -> Option<&'static str> {
     let schema = schema.as_object()?;
     let here = FOREIGN.iter().find(|keyword| schema.contains_key(**keyword)).copied();

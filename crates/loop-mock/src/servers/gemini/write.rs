@@ -1,4 +1,4 @@
-//! A reply of `generateContent`: chunks that are each a response with new parts, or one response.
+//! Writes a reply of `generateContent`: a stream of responses with new parts, or one response.
 
 use loop_core::types::{ToolCall, Usage};
 use loop_llm::ModelReply;
@@ -13,15 +13,15 @@ use crate::servers::seal::seal;
 /// Writes one reply.
 pub(crate) struct GeminiWriter {
     head: Head,
-    /// Tokens, once they are reported.
+    /// The token usage, once it is known.
     usage: Option<Usage>,
-    /// Chunks so far.
+    /// How many chunks were written.
     chunks: u64,
     has_calls: bool,
     reasoned: bool,
-    /// What is wrong with a call that cannot be written here.
+    /// Why a call cannot be written in this format.
     malformed: Option<String>,
-    /// The parts of a reply that is no stream.
+    /// The parts of a reply without streaming.
     parts: Vec<Value>,
 }
 
@@ -39,7 +39,7 @@ impl GeminiWriter {
         }
     }
 
-    /// Text or reasoning; in a reply that is no stream a neighbour of the same kind continues.
+    /// Writes text or reasoning. Without streaming, consecutive text of the same kind is one part.
     fn text_part(&mut self, text: &str, thought: bool, out: &mut Frames) {
         let is_thought = |part: &Value| part.get("thought").is_some();
         if let Some(last) = self.parts.last_mut().filter(|last| is_thought(last) == thought)
@@ -106,7 +106,7 @@ impl GeminiWriter {
         response
     }
 
-    /// Tokens as far as they are known, or guessed, in the middle of a reply.
+    /// The usage during a reply, as far as known or estimated.
     fn so_far(&self) -> Option<Value> {
         let guess = self.head.input_guess;
         let guessed = || json!({"promptTokenCount": guess, "totalTokenCount": guess});
@@ -205,7 +205,7 @@ fn finish_reason(reply: &ModelReply) -> &'static str {
     }
 }
 
-/// Tokens in this protocol's terms: what was read from a cache is within the prompt, thoughts are beside the reply.
+/// Usage in the terms of this API: cached tokens are part of the prompt, and thoughts are not part of the reply.
 fn usage(usage: &Usage) -> Value {
     json!({
         "promptTokenCount": usage.total_input(),

@@ -1,7 +1,8 @@
-//! OpenAI's Responses from the server's side.
+//! The Responses API of OpenAI, on the server side.
 //!
-//! Nothing is stored: what a client wants known it sends again. Reasoning goes out sealed where the request includes
-//! `reasoning.encrypted_content`, and has to come back as it went, with the items that followed it.
+//! The server stores nothing, so the client sends the whole history. If the request includes
+//! `reasoning.encrypted_content`, reasoning is sent sealed, and the client must return it unchanged with the items that
+//! followed it.
 
 mod read;
 mod write;
@@ -9,13 +10,13 @@ mod write;
 pub(super) use read::read;
 pub(super) use write::ResponsesWriter;
 
-/// What sealed reasoning is bound to: its item and its summary.
+/// The content that sealed reasoning is bound to: its item id and its summary.
 fn bound(id: &str, summary: &str) -> String {
     format!("{id}\n{summary}")
 }
 
-/// The purpose of its seals.
+/// The purpose of the seals.
 const SEAL: &str = "encrypted_content";
 
-/// How the id of an item ends that belongs behind reasoning.
+/// The suffix of ids of items that belong to reasoning.
 const REASONED: &str = "_r";

@@ -1,4 +1,4 @@
-//! A request of Responses, read as strictly as OpenAI reads it.
+//! Parses a request of the Responses API as strictly as OpenAI does.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::servers::received::{
 };
 use crate::servers::seal::{Seal, check};
 
-/// Reads a body.
+/// Parses a body.
 pub(crate) fn read(body: &Value) -> Result<ModelCall, Unfit> {
     if !body.is_object() {
-        return Err(Unfit::new("body", "the body is no JSON object"));
+        return Err(Unfit::new("body", "the body is not a JSON object"));
     }
     if let Some(name) = unknown(body, KNOWN) {
         return Err(Unfit::new(name, format!("Unknown parameter: '{name}'.")));
@@ -87,7 +87,7 @@ fn tools(body: &Value) -> Result<(Vec<ToolDefinition>, ToolChoice), Unfit> {
     Ok((tools, choice))
 }
 
-/// A tool of Responses is its function, and a choice lists tools itself.
+/// In Responses, a tool is its function, and a choice lists tools directly.
 fn itself(value: &Value) -> Option<&Value> {
     Some(value)
 }
@@ -96,14 +96,14 @@ fn unfit(message: impl Into<String>) -> Unfit {
     Unfit::new("input", message)
 }
 
-/// Items on their way to being turns: several of the model's are one.
+/// Items while they are converted to turns. Several items of the model are one turn.
 struct Input<'a> {
     received: &'a mut ModelRequest,
-    /// The calls that have no output.
+    /// The calls without an output.
     open: Vec<Arc<str>>,
-    /// The reasoning item that waits for what followed it.
+    /// A reasoning item that must be followed by its item.
     reasoning: Option<String>,
-    /// Whether the turn that is being read holds reasoning.
+    /// Whether the current turn contains reasoning.
     reasoned: bool,
 }
 
@@ -220,7 +220,7 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// Adds to the turn of the model's that is being read.
+    /// Adds to the current turn of the model.
     fn turn(&mut self, add: impl FnOnce(&mut AssistantTurn)) {
         if let Some(Message::Assistant(turn)) = self.received.messages.last_mut() {
             return add(turn);
@@ -230,7 +230,7 @@ impl<'a> Input<'a> {
         self.received.messages.push(Message::Assistant(turn));
     }
 
-    /// An item that was written behind reasoning comes back behind it.
+    /// Checks that an item written after reasoning is returned after it.
     fn belongs(&mut self, item: &Value, kind: &str) -> Result<(), Unfit> {
         self.reasoning = None;
         let id = text_of(item, "id").unwrap_or_default();
@@ -259,7 +259,7 @@ fn members(n: usize, item: &Value, known: &str) -> Result<(), Unfit> {
     }
 }
 
-/// A text, or a list of parts: those of the model's, or those that are shown to it.
+/// A text, or a list of parts: those of the model, or those of the user.
 fn content(content: Option<&Value>, is_assistant: bool) -> Option<Content> {
     let mut words = Content::default();
     match content? {

@@ -1,4 +1,4 @@
-//! A reply of Responses: numbered events that end with the whole response, or that response alone.
+//! Writes a reply of the Responses API: numbered events that end with the whole response, or that response alone.
 
 use loop_core::types::{ToolCall, Usage};
 use loop_llm::ModelReply;
@@ -21,7 +21,7 @@ pub(crate) struct ResponsesWriter {
     reasoned: bool,
 }
 
-/// The item that is being written.
+/// The item in progress.
 struct Open {
     kind: Kind,
     id: String,
@@ -40,7 +40,7 @@ impl ResponsesWriter {
         Self { head, sequence: 0, output: Vec::new(), open: None, reasoned: false }
     }
 
-    /// An event: its own members, and those that every event has.
+    /// Writes an event with its own and the common members.
     fn event(&mut self, kind: &str, mut members: Value, out: &mut Frames) {
         set(&mut members, "type", kind);
         set(&mut members, "sequence_number", self.sequence);
@@ -48,7 +48,7 @@ impl ResponsesWriter {
         out.push(named_event(kind, &members));
     }
 
-    /// An event within the open item.
+    /// Writes an event about the open item.
     fn within(&mut self, kind: &str, id: &str, index: &str, mut members: Value, out: &mut Frames) {
         set(&mut members, "item_id", id);
         set(&mut members, "output_index", self.output.len());
@@ -61,7 +61,7 @@ impl ResponsesWriter {
         format!("{prefix}_{}_{}{reasoned}", self.head.number, self.output.len())
     }
 
-    /// Writes a piece into an item of this kind, which is opened where it is not.
+    /// Writes a chunk to an item of this kind, which is opened if necessary.
     fn piece(&mut self, kind: Kind, text: &str, out: &mut Frames) {
         let [prefix, part, event, index, _] = kind.words();
         if self.open.as_ref().is_none_or(|open| open.kind != kind) {
@@ -126,7 +126,7 @@ impl ResponsesWriter {
         })
     }
 
-    /// The response as it ended.
+    /// The response at its end.
     fn ended(&self, reply: &ModelReply) -> (&'static str, Value) {
         let (status, reason) = match stop(reply) {
             ReplyEnd::EndTurn
@@ -222,7 +222,7 @@ impl Writer for ResponsesWriter {
 }
 
 impl Kind {
-    /// What its ids begin with, its part, the event of its text, its index, the member with its text.
+    /// The prefix of its ids, its part type, the event of its text, its index, and the member with its text.
     fn words(self) -> [&'static str; 5] {
         match self {
             Self::Reasoning => {
@@ -233,7 +233,7 @@ impl Kind {
         }
     }
 
-    /// The item, with its text where it is complete.
+    /// The item, with its text once it is complete.
     fn item(self, id: &str, text: Option<&str>, status: &str) -> Value {
         let parts: Vec<Value> = text.into_iter().map(|text| self.part(text)).collect();
         match self {
@@ -253,7 +253,7 @@ impl Kind {
     }
 }
 
-/// Tokens in this protocol's terms, where the sums include their parts.
+/// Usage in the terms of this API, where sums include their parts.
 fn usage(usage: &Usage) -> Value {
     json!({
         "input_tokens": usage.total_input(),
@@ -267,5 +267,5 @@ fn usage(usage: &Usage) -> Value {
     })
 }
 
-/// Bytes of an item that are held for its end.
+/// The most bytes of an item that are buffered until its end.
 const MAX_HELD: usize = 16 * 1_024 * 1_024;

@@ -1,4 +1,4 @@
-//! Each step of a put fails once, and the program ends before each step once.
+//! Tests in which each step of a put fails once, and in which the process ends before each step once.
 #![expect(clippy::unwrap_used)]
 
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,8 +1,8 @@
-//! The HTTP client of a bucket: each answer of the server that is not a success is a typed error.
+//! The HTTP client of a bucket, which turns each failed response into a typed error.
 //!
-//! `object_store` decides by the kind of an [`HttpError`] whether a request is repeated, and keeps the error among the causes
-//! of its own. So the status and the code that S3 defines are read here, and [`kind_of`] finds them again. The texts of a
-//! server are not shown: some repeat the signature of the request.
+//! `object_store` decides by the kind of an [`HttpError`] whether to retry a request, and keeps it as a source of its
+//! own error. So the status and the S3 error code are parsed here, and [`kind_of`] finds them again. The text of a
+//! response is never shown, since some servers repeat the signature of the request in it.
 
 use std::error::Error;
 use std::fmt;
@@ -76,11 +76,11 @@ impl HttpService for Service {
     }
 }
 
-/// What a server says instead of a success.
+/// A failed response of an S3 server.
 #[derive(Debug)]
 struct S3Answer {
     status: StatusCode,
-    /// The code of S3, for example `SlowDown`.
+    /// The S3 error code, for example `SlowDown`.
     code: Option<String>,
 }
 
@@ -111,7 +111,7 @@ impl fmt::Display for S3Answer {
 
 impl Error for S3Answer {}
 
-/// The code of an answer's XML. It is a word, so nothing else of the body can be shown.
+/// The S3 error code in the XML of a response. It is a single word, so nothing else of the body can be shown.
 fn code(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;
     let (code, _) = text.split_once("<Code>")?.1.split_once("</Code>")?;
@@ -121,7 +121,7 @@ fn code(body: &[u8]) -> Option<String> {
     is_word.then(|| code.to_owned())
 }
 
-/// What went wrong, by what is among the causes of an error.
+/// The kind of an error, from its sources.
 pub(super) fn kind_of(error: &object_store::Error) -> BlobErrorKind {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     let mut transport = None;
@@ -142,6 +142,6 @@ pub(super) fn kind_of(error: &object_store::Error) -> BlobErrorKind {
 }
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// Answers that are not a success are read so far.
+/// The most bytes of a failed response that are read.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 const MAX_CODE_BYTES: usize = 64;

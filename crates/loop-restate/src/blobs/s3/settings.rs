@@ -1,4 +1,4 @@
-//! Where a bucket is, and its keys.
+//! The address and the keys of a bucket.
 
 use std::env;
 use std::fs::File;
@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::blobs::error::BlobErrorKind;
 
-/// Where a bucket is, and its keys: the variables that programs for S3 share. Its `Debug` shows no key.
+/// The address and the keys of a bucket, from the environment variables that S3 tools share. `Debug` shows no key.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct S3Settings {
@@ -24,15 +24,15 @@ pub struct S3Settings {
     pub secret_access_key: Option<SecretString>,
     /// `AWS_SESSION_TOKEN`, which temporary keys need.
     pub session_token: Option<SecretString>,
-    /// Whether blobs may go over the network unencrypted: `AWS_ALLOW_HTTP=true`. A server on this machine needs no leave.
+    /// Whether blobs may be sent unencrypted: `AWS_ALLOW_HTTP=true`. A server on this machine does not need it.
     pub allow_http: bool,
-    /// Why the file of keys gives none.
+    /// Why the file of keys has none.
     fault: Option<String>,
 }
 
 impl S3Settings {
-    /// The settings of the environment. Without keys there, those of the file that `AWS_SHARED_CREDENTIALS_FILE` names, else of
-    /// `~/.aws/credentials`, in the section that `AWS_PROFILE` names, else in `[default]`.
+    /// The settings in the environment. If it has no keys, they are read from the file in `AWS_SHARED_CREDENTIALS_FILE`
+    /// or `~/.aws/credentials`, in the section of `AWS_PROFILE` or `[default]`.
     pub fn from_env() -> Self {
         let settings = Self::from_variables(|name| env::var(name).ok());
         if settings.access_key_id.is_some() || settings.secret_access_key.is_some() {
@@ -48,8 +48,8 @@ impl S3Settings {
         }
     }
 
-    /// The settings with the keys of a section of a file: `[profile]`, and lines of `name = value`, as other programs for S3
-    /// read it. What is wrong with it is an error when a store is opened.
+    /// The settings with the keys of a section of a file: `[profile]`, and lines of `name = value`, in the format of
+    /// other S3 tools. An error in it is reported when a store is opened.
     #[must_use]
     pub fn with_file(self, file: &Path, profile: &str) -> Self {
         let named = file.display();
@@ -79,7 +79,7 @@ impl S3Settings {
         Self { fault: Some(fault), ..self }
     }
 
-    /// The settings of variables by name. An empty one is as good as none.
+    /// The settings in these variables. An empty one counts as not set.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
         let get = |name: &str| {
             variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
@@ -96,7 +96,7 @@ impl S3Settings {
         }
     }
 
-    /// What a request needs, or what is missing.
+    /// The complete settings, or what is missing.
     pub(super) fn checked(&self) -> Result<Account, BlobErrorKind> {
         let wrong = |what: &str| BlobErrorKind::Settings(what.to_owned());
         if let Some(fault) = &self.fault {
@@ -135,7 +135,7 @@ impl S3Settings {
     }
 }
 
-/// Settings that are complete. It has no `Debug`, since it holds keys.
+/// Complete settings. There is no `Debug`, since they contain keys.
 pub(super) struct Account {
     pub(super) endpoint: Option<String>,
     /// Whether the server is on this machine.
@@ -146,7 +146,7 @@ pub(super) struct Account {
     pub(super) token: Option<String>,
 }
 
-/// The id, the secret and the token of a section. `None`: there is no such section.
+/// The key id, the secret and the token in a section. `None`: there is no such section.
 fn section(text: &str, profile: &str) -> Option<(Option<String>, Option<String>, Option<String>)> {
     let mut found = None;
     let mut is_in = false;
@@ -171,7 +171,7 @@ fn section(text: &str, profile: &str) -> Option<(Option<String>, Option<String>,
     found
 }
 
-/// How many bytes of a file of keys are read.
+/// The most bytes of a file of keys.
 const MAX_FILE: u64 = 1 << 20;
 
 fn is_here(url: &Url) -> bool {

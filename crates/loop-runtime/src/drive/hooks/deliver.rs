@@ -11,13 +11,13 @@ use loop_journal::{Journal, JournalError, replay, unix_ms};
 use super::message::expiring_at;
 use super::{ClaimedMessage, Delivered, Hook, HookEvent, HookMessage, Hooks, QueuedMessage};
 
-/// How often a delivery may fail before it is not repeated by itself.
+/// How often a delivery may fail before it is no longer repeated automatically.
 pub const MAX_DELIVERIES: u32 = 10;
 
 /// How long after its n-th failure a message is delivered again, in seconds. The last counts for all that follow.
 const PAUSES_S: [u64; 8] = [5, 30, 120, 600, 3_600, 10_800, 21_600, 43_200];
 
-/// What became of one delivery.
+/// The result of one delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookReport {
     /// The message's id.
@@ -28,13 +28,14 @@ pub struct HookReport {
     pub hook: Arc<str>,
     /// What happened to the run.
     pub event: HookEvent,
-    /// What became of it.
+    /// Whether the message was delivered, and if not, what follows.
     pub delivered: Delivered,
 }
 
 impl Hooks {
-    /// Delivers these messages of a journal, side by side, each at most once. Messages that another process delivers, and
-    /// those of hooks that are not here, are left. Takes no longer than the longest limit of a hook.
+    /// Delivers these messages of a journal, side by side, each at most once. Messages that another process delivers
+    /// are skipped, and so are those for hooks that are not in this set. It takes no longer than the longest timeout of
+    /// a hook.
     ///
     /// # Errors
     /// If the journal cannot be read or written. What was sent may then be sent again.

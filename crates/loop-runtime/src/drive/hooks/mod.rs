@@ -60,8 +60,8 @@ pub trait HookSender: Send + Sync {
 
 /// Makes the address at which a person decides a request.
 pub trait DecisionLinks: Send + Sync {
-    /// The address for a request of a message about this time, in milliseconds since 1970 (UTC). `None`: it has none. The
-    /// address decides nothing by itself: who has it has to log in there.
+    /// The address for a request in a message of this time, in milliseconds since 1970 (UTC). `None`: it has none. The
+    /// address alone decides nothing: the person has to log in there.
     fn link(&self, requested: &PersonRequest, unix_ms: u64) -> Option<String>;
 }
 

@@ -31,7 +31,7 @@ impl HttpTarget {
     /// A target by its URL, `https` or `http`.
     ///
     /// # Errors
-    /// It is no such URL, or there is a user or a password in it.
+    /// It is not such a URL, or it has a user or a password.
     pub fn new(url: &str) -> Result<Self, TargetError> {
         let parsed = Url::parse(url).map_err(|_| TargetError("is not a URL; write `https://HOST/PATH`"))?;
         if !matches!(parsed.scheme(), "https" | "http") || parsed.host().is_none() {
@@ -46,7 +46,7 @@ impl HttpTarget {
         Ok(Self { url: parsed, headers: HeaderMap::new(), secrets: Secrets::default() })
     }
 
-    /// The same with a header more; its value is held to be secret.
+    /// The same with one more header. Its value counts as a secret.
     ///
     /// # Errors
     /// Name or value cannot be in a header, or the header is one that saving sets itself.

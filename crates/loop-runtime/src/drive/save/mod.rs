@@ -22,7 +22,7 @@ pub use http::{HttpTarget, TargetError};
 /// Where outcomes go.
 #[async_trait]
 pub trait Saver: Send + Sync + fmt::Debug {
-    /// Saves an outcome; gives the place where it is.
+    /// Saves an outcome, and returns where it is, for people: a path or an address.
     ///
     /// # Errors
     /// Why it is not saved, and whether to try again.
@@ -108,7 +108,7 @@ pub struct DetailedTarget {
     pub target: SaveTarget,
     /// How much of its evidence a report holds.
     pub evidence: EvidenceDetail,
-    /// The spec of the runs, by which a report holds where the values of its document are found. `None`: it holds none.
+    /// The spec of the runs. With it a report shows where the values of its document are found. `None`: it does not.
     pub spec: Option<Arc<RunSpec>>,
 }
 

@@ -1,4 +1,4 @@
-//! What waits for a person in a run: every byte of the parameters, where each value came from, and the form that decides.
+//! The page of pending requests of a run: the complete parameters, the origin of each value, and the form that decides.
 
 mod origin;
 
@@ -16,7 +16,7 @@ use super::runs::encoded;
 use super::shell::{self, PagePlace};
 use super::text::{counted, cut, duration, grouped, t, when};
 
-/// With how many milliseconds left the page warns of a deadline.
+/// The page warns of a deadline when this many milliseconds are left.
 const SOON_MS: u64 = 600_000;
 
 /// The requests of a run that wait for a person, as their page shows them.
@@ -28,29 +28,28 @@ pub struct ApprovePage {
     scope: Vec<(&'static str, String)>,
     requests: Vec<Request>,
     plan: Option<EffectPlanReport>,
-    /// Values of the document so far that the evidence contradicts, in its order.
+    /// Values in the document so far that the evidence contradicts, in order.
     contradicted: Vec<String>,
-    /// What else is asked for in the form.
+    /// What else the form needs.
     form: ApproveForm,
 }
 
 /// What the page needs besides the run.
 #[derive(Clone, Debug, Default)]
 pub struct ApproveForm {
-    /// The token against forged requests, for the hidden field `csrf`. Empty: nothing can be decided here, and there is
-    /// no form.
+    /// The CSRF token, for the hidden field `csrf`. Empty: nothing can be decided here, and there is no form.
     pub csrf: String,
-    /// The account as which the answer counts, as it was checked, for example `token ada`. Empty: not known.
+    /// The account of the decision, as the door checked it, for example `token ada`. Empty: unknown.
     pub account: String,
-    /// Whether nothing is decided on these pages, for any account: the command decides.
+    /// Whether these pages are read-only for every account, so that decisions are made on the command line.
     pub is_for_reading: bool,
-    /// What came of the decision before. `None`: there was none.
+    /// The result of the decision before. `None`: there was none.
     pub notice: Option<Notice>,
     /// Other runs that wait: id, item and title.
     pub others: Vec<(String, String)>,
 }
 
-/// What came of a decision.
+/// The result of a decision, as a notice on the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// One sentence.
@@ -63,14 +62,14 @@ pub struct Notice {
 struct Request {
     requested: PersonRequest,
     shown: policy::ShownArgs,
-    /// The same as programs get it: what the tool does, and where each value came from.
+    /// The request as programs get it, with what the tool does and the origin of each value.
     report: PersonRequestReport,
-    /// When the time to answer ends, in milliseconds since 1970 (UTC), and how many are left. `None`: it does not end.
+    /// The deadline in milliseconds since 1970 (UTC), and how many are left. `None`: it has none.
     until: Option<(u64, u64)>,
 }
 
 impl ApprovePage {
-    /// What waits in a run at this instant of its clock. `manifest` is that of its tools.
+    /// The pending requests of a run at this instant of its clock. `manifest` is that of its tools.
     pub fn of(run: &Run, manifest: &str, now: Millis, form: ApproveForm) -> Self {
         let started = run.started();
         let Scope { account, account_name, asset, person, item } = &started.item.scope;
@@ -107,7 +106,7 @@ impl ApprovePage {
 }
 
 impl ApprovePage {
-    /// What the document states against the evidence: the model that wrote it asks for the action.
+    /// The values that the evidence contradicts, since the model that wrote them requests the action.
     fn doubts(&self) -> Markup {
         let count = self.contradicted.len();
         html! {
@@ -125,11 +124,11 @@ impl ApprovePage {
     }
 }
 
-/// How many contradicted values are named, and bytes of each.
+/// The most contradicted values that are named, and the most bytes of each.
 const MAX_DOUBTS: usize = 8;
 const MAX_VALUE: usize = 80;
 
-/// The page of what waits in a run.
+/// The page of the pending requests of a run.
 pub fn approve(page: &ApprovePage) -> String {
     let content = html! {
         h1 { "Decide" }

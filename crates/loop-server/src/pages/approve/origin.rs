@@ -1,4 +1,4 @@
-//! The table of where the values of a call came from.
+//! The table with the origin of each value of a call.
 
 use loop_runtime::report::{PersonRequestReport, TracedValue, ValueOrigin, ValuePlace};
 use maud::{Markup, html};
@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use crate::pages::runs::encoded;
 use crate::pages::text::{cut, t};
 
-/// Bytes of a value that are shown again.
+/// The most bytes of a value in the table.
 const MAX_VALUE: usize = 120;
 
 /// The values of a call with their origins.

@@ -1,4 +1,4 @@
-//! The fields in which a person writes a work item: one for each property of the domain's schema of items, or a title and a text.
+//! The form fields of a work item: one for each property of the domain's item schema, or a title and a text.
 
 use loop_core::WorkItem;
 use loop_core::types::is_clean;
@@ -8,10 +8,10 @@ use serde_json::{Map, Number, Value, json};
 
 use crate::pages::text::t;
 
-/// A field, what is in it, and what is wrong with that.
+/// A field, its content, and its error.
 #[derive(Clone, Debug)]
 pub(in crate::pages) struct Field {
-    /// The property, or `title` or `text` where there is no schema.
+    /// The property, or `title` or `text` without a schema.
     name: String,
     label: String,
     hint: String,
@@ -21,7 +21,7 @@ pub(in crate::pages) struct Field {
     error: Option<String>,
 }
 
-/// What a field takes.
+/// The kind of input.
 #[derive(Clone, Debug)]
 enum FieldKind {
     Line,
@@ -34,7 +34,7 @@ enum FieldKind {
     Json,
 }
 
-/// The fields of a domain's items, empty but for defaults.
+/// The fields of a domain's items, with defaults only.
 pub(in crate::pages) fn fields(domain: &Domain) -> Vec<Field> {
     match domain.item_schema() {
         Some(schema) => schema
@@ -51,7 +51,7 @@ pub(in crate::pages) fn fields(domain: &Domain) -> Vec<Field> {
     }
 }
 
-/// Puts a recorded item into the fields. False: it cannot be put into them.
+/// Fills the fields from a recorded item. False: it does not fit them.
 pub(in crate::pages) fn fill(fields: &mut [Field], domain: &Domain, item: &WorkItem) -> bool {
     match (domain.item_json(item), domain.item_schema()) {
         (Some(json), Some(_)) => {
@@ -73,7 +73,7 @@ pub(in crate::pages) fn fill(fields: &mut [Field], domain: &Domain, item: &WorkI
     }
 }
 
-/// A recorded text as the page of its run shows it, so that a person sees all that is sent again.
+/// A recorded text with invisible characters spelled out, so that a person sees everything that is sent again.
 fn spelled(text: &str) -> String {
     let shown = |c: char| match c {
         c if is_clean(c) => c.to_string(),
@@ -82,7 +82,7 @@ fn spelled(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// Takes what was typed, by the names of the form.
+/// Takes the submitted values, by the names of the form.
 pub(in crate::pages) fn take(fields: &mut [Field], given: impl Fn(&str) -> Option<String>) {
     for field in fields {
         let value = given(&field.form_name()).unwrap_or_default();
@@ -90,8 +90,7 @@ pub(in crate::pages) fn take(fields: &mut [Field], given: impl Fn(&str) -> Optio
     }
 }
 
-/// The work item in the fields, as a submission has it. Where something is wrong, `None`: it is said at its field, or among
-/// these lines.
+/// The work item in the fields as a submission. `None`: something is wrong, and its field or these lines say what.
 pub(in crate::pages) fn item(
     fields: &mut [Field],
     schema: Option<&ItemSchema>,
@@ -172,7 +171,7 @@ impl FieldKind {
         }
     }
 
-    /// A value as it is typed.
+    /// A value as a person types it.
     fn text(&self, value: &Value) -> String {
         match (self, value) {
             (Self::Json, value) => format!("{value:#}"),
@@ -183,7 +182,7 @@ impl FieldKind {
     }
 }
 
-/// The most characters of a text for which one line is enough.
+/// The most characters of a text with a single-line input.
 const MAX_LINE: u64 = 200;
 
 impl Field {
@@ -205,7 +204,7 @@ impl Field {
         format!("item.{}", self.name)
     }
 
-    /// The value that was typed. `None`: the field is empty.
+    /// The typed value. `None`: the field is empty.
     fn parsed(&self) -> Result<Option<Value>, String> {
         let typed = self.value.trim();
         if typed.is_empty() {
@@ -226,12 +225,12 @@ impl Field {
                 value.cloned().ok_or("it is none of these; choose one")?
             }
             FieldKind::Json => serde_json::from_str(typed)
-                .map_err(|error| format!("it is no JSON: {error}; correct it there"))?,
+                .map_err(|error| format!("it is not JSON: {error}; correct it there"))?,
         };
         Ok(Some(value))
     }
 
-    /// The field. What is typed in it stays as it is: it is sent again.
+    /// The field as HTML. Its content stays unchanged, since it is sent again.
     pub(super) fn html(&self, at: usize) -> Markup {
         let Self { label, hint, kind, is_required, value, error, .. } = self;
         let id = format!("field-{at}");

@@ -1,4 +1,4 @@
-//! The form that begins a run: the work item in fields or in a file, and what the run may cost at most.
+//! The form that begins a run: the work item in fields or as a file, and the most that the run may cost.
 
 mod fields;
 
@@ -29,19 +29,19 @@ pub(super) struct BeginPage {
     kind: String,
     max_bytes: u64,
     pub(super) fields: Vec<Field>,
-    /// The id of an item that does not hold it itself. Empty: none.
+    /// The id of an item that does not contain one. Empty: none.
     pub(super) id: String,
-    /// What is wrong with the file that was chosen. `None`: nothing, or there was none.
+    /// The error of the uploaded file. `None`: it is valid, or there is none.
     pub(super) file_error: Option<String>,
-    /// What is wrong besides, or what was done.
+    /// Other errors, and the result of the form.
     pub(super) notices: Vec<Notice>,
-    /// A run that was begun before and has a page that the caller may read.
+    /// The run that the form began, if the caller may read its page.
     pub(super) begun: Option<String>,
-    /// A recorded item that cannot be put into the fields.
+    /// A recorded item that does not fit the fields.
     recorded: Option<CutText>,
-    /// The token against forged requests. It is the first field, so that no more is read before it is checked.
+    /// The CSRF token. It is the first field, so that nothing more is read before it is checked.
     pub(super) csrf: String,
-    /// What makes the form one request, however often it is sent.
+    /// The idempotency key of the form, so that sending it twice begins one run.
     pub(super) key: String,
 }
 
@@ -59,7 +59,7 @@ impl BeginPage {
         }
     }
 
-    /// Puts a recorded item into the form.
+    /// Fills the form from a recorded item.
     pub(super) fn fill(&mut self, domain: &Domain, item: &WorkItem) {
         match fill(&mut self.fields, domain, item) {
             true => self.id = plain(&item.id),
@@ -67,7 +67,7 @@ impl BeginPage {
         }
     }
 
-    /// The item of the file, or of the fields, and the file's name. `None`: something is wrong, which the form says.
+    /// The item in the file or in the fields, and the file's name. `None`: something is wrong, and the form says what.
     pub(super) fn item(&mut self, domain: &Domain, file: Option<(&str, &[u8])>) -> Option<(String, String)> {
         let Some((name, bytes)) = file else {
             let mut wrong = Vec::new();
@@ -91,17 +91,17 @@ impl BeginPage {
     }
 }
 
-/// A name as the engine takes it.
+/// A name in the form that the engine accepts.
 fn plain(name: &str) -> String {
     name.chars().filter(|c| is_clean(*c) && !c.is_control()).take(MAX_NAME).collect()
 }
 
-/// Characters of the name of a file.
+/// The most characters of a file name.
 const MAX_NAME: usize = 150;
-/// Bytes of a recorded item that are shown where it cannot be put into the form.
+/// The most bytes of a recorded item that are shown if it does not fit the form.
 const MAX_RECORDED: usize = 64 * 1024;
 
-/// What a run may cost at most, and which budgets it counts against.
+/// The most that a run may cost, and the budgets that it counts against.
 #[derive(Clone, Debug)]
 pub(super) struct CostBound {
     pub(super) plan: Plan,
@@ -109,7 +109,7 @@ pub(super) struct CostBound {
 }
 
 impl CostBound {
-    /// The most that a run costs, with what says so. `None`: it is not known.
+    /// The most that a run costs, and where that limit is from. `None`: unknown.
     fn most(&self) -> Option<(PicoUsd, String)> {
         let at_most = &self.plan.at_most;
         let of_limit =
@@ -191,7 +191,7 @@ pub(super) fn begin(page: &BeginPage, bound: &CostBound) -> String {
     shell::page(PagePlace::Server, &format!("Begin a run of {}", page.domain), &content)
 }
 
-/// The choice of a domain, where there are several.
+/// The page to select a domain, if there are several.
 pub(super) fn choose(domains: &[(String, String)]) -> String {
     let content = html! {
         h1 { "Begin a run" }

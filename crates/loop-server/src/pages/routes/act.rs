@@ -1,4 +1,4 @@
-//! What a person does with a run from its page, and the files of a run.
+//! Routes of the forms on a run's page, and the files of a run.
 
 use axum::Extension;
 use axum::body::Bytes;
@@ -25,14 +25,14 @@ use crate::pages::text::{t, time};
 use crate::pages::{Notice, OneRunPage, OneRunView, encoded, run};
 use crate::problem::HttpProblem;
 
-/// What a person says to a run.
+/// An instruction or stop of a run.
 enum Order {
     Stop(StopMode),
     Tell(String),
     Resume,
 }
 
-/// `POST /runs/{run}/{act}`, from a form of the run's page. The door has checked the token against forged requests.
+/// `POST /runs/{run}/{act}`, from a form of the run's page. The door has checked the CSRF token.
 pub(super) async fn done(
     State(pages): State<Pages>,
     Extension(caller): Extension<Caller>,
@@ -97,7 +97,7 @@ fn order(act: &str, form: &str) -> Result<(AuditAction, Order), HttpProblem> {
     })
 }
 
-/// What was done before a page is shown, by its name in the address.
+/// The notice for a form, by its name in the URL.
 pub(super) fn notice_of(did: &str) -> Option<Notice> {
     let text = match did {
         "approve" => "Your approval is recorded.",
@@ -153,7 +153,7 @@ pub(super) async fn file(
 }
 
 impl Pages {
-    /// Begins a run from another one, as a form says, and waits a moment until it is there.
+    /// Begins a run from another one, as a form says, and waits a moment until it exists.
     async fn begun(
         &self,
         engine: &Engine,
@@ -220,7 +220,7 @@ impl Pages {
         }
     }
 
-    /// The page of a run that has no entry yet, because it waits in the queue or could not begin.
+    /// The page of a run without entries, since it is queued or could not begin.
     pub(super) async fn queued(
         &self,
         caller: &Caller,
@@ -263,14 +263,14 @@ impl Pages {
     }
 }
 
-/// What is said of what was done.
+/// The notice as HTML.
 pub(super) fn noticed(notice: Option<&Notice>) -> maud::Markup {
     maud::html! {
         @if let Some(notice) = notice { p.notice.bad[!notice.is_good] role="status" { (t(&notice.text)) } }
     }
 }
 
-/// What the forms of a run send back, for a caller who may steer it.
+/// The CSRF token of a run's forms, for a caller who may steer the run.
 fn csrf_of(caller: &Caller, identity: Option<&Identity>, view: &RunView) -> String {
     let is_own = view.caller.as_deref() == Some(&*caller.name);
     let csrf = identity.and_then(|identity| identity.csrf.as_deref());
@@ -287,5 +287,5 @@ pub(super) fn not_a_form() -> HttpProblem {
     HttpProblem::new(StatusCode::BAD_REQUEST, "body", "Body not understood", detail)
 }
 
-/// After how many seconds the page of a run that waits in the queue is loaded again.
+/// The seconds after which the page of a queued run reloads.
 const QUEUE_SECONDS: u64 = 2;

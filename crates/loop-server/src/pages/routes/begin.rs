@@ -1,4 +1,4 @@
-//! The form that begins a run, and what it sends.
+//! Routes of the form that begins a run.
 
 use std::sync::Arc;
 
@@ -26,11 +26,11 @@ use crate::problem::HttpProblem;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct BeginQuery {
-    /// The domain. Empty: the only one in which the caller may begin runs, or the choice of one.
+    /// The domain. Empty: the only one in which the caller may begin runs, or the page to select one.
     domain: String,
     /// The run whose item fills the form. Empty: none.
     from: String,
-    /// The run that this caller began before. Empty: none.
+    /// The run that this form began. Empty: none.
     begun: String,
 }
 
@@ -71,7 +71,7 @@ pub(super) async fn form(
     pages.begin_page(&engine, &identity, (served, form), StatusCode::OK).await
 }
 
-/// `POST /new`, from the form of that page. The door has checked the token against forged requests.
+/// `POST /new`, from the form of that page. The door has checked the CSRF token.
 pub(super) async fn begun(
     State(pages): State<Pages>,
     Extension(caller): Extension<Caller>,
@@ -149,7 +149,7 @@ async fn sent(
     pages.begin_page(&engine, identity, (served, form), status).await
 }
 
-/// Submits a run and records it, as the API does.
+/// Submits a run and records it in the audit log, as the API does.
 async fn submitted(
     engine: Engine,
     audit: Audit,
@@ -169,7 +169,7 @@ async fn submitted(
     submitted
 }
 
-/// Leads to the page of the run as soon as there is one, and else back to the form, which names the run.
+/// Redirects to the run's page once it exists, or else back to the form, which names the run.
 async fn sent_to(
     pages: &Pages,
     caller: &Caller,
@@ -210,7 +210,7 @@ impl Pages {
         Ok((Arc::clone(&recorded.spec.domain), started.item.clone()))
     }
 
-    /// What a run of a domain may cost this caller at most.
+    /// The most that a run of a domain may cost this caller.
     pub(super) async fn bound(
         &self,
         engine: &Engine,
@@ -240,7 +240,8 @@ impl Pages {
     }
 }
 
-/// The served domain of this name, in which the caller may begin runs. One that the caller does not see does not exist.
+/// The served domain of this name, if the caller may begin runs in it. One that the caller may not see is reported as
+/// unknown.
 fn may_begin<'e>(engine: &'e Engine, caller: &Caller, name: &str) -> Result<&'e ServedDomain, HttpProblem> {
     let served = engine.domain(name).filter(|served| caller.may(Role::Submit, served.name()));
     served.ok_or_else(unknown_domain)

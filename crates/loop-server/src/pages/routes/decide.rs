@@ -1,4 +1,4 @@
-//! What waits for a person, and their decision.
+//! Routes of pending requests and their decisions.
 
 use axum::Extension;
 use axum::body::Bytes;
@@ -23,7 +23,7 @@ use crate::problem::HttpProblem;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PageQuery {
-    /// Which decision was taken before, by its name in the form.
+    /// The decision that led here, by its name in the form.
     did: String,
 }
 
@@ -41,7 +41,7 @@ pub(super) async fn page(
     pages.asking(&caller, identity.as_ref(), (id, recorded), StatusCode::OK, notice).await
 }
 
-/// `POST /runs/{run}/approve`, from the form of that page. The door has checked the token against forged requests.
+/// `POST /runs/{run}/approve`, from the form of that page. The door has checked the CSRF token.
 pub(super) async fn decided(
     State(pages): State<Pages>,
     Extension(caller): Extension<Caller>,
@@ -96,7 +96,7 @@ pub(super) async fn decided(
     }
 }
 
-/// What a decision is about, and where it is recorded.
+/// The subject of a decision, and where it is recorded.
 struct Decided {
     engine: Engine,
     audit: Audit,
@@ -104,8 +104,8 @@ struct Decided {
 }
 
 impl Decided {
-    /// Decides and records it: what came of it, and whether the audit log has it. What was decided is in the journal of
-    /// the run as well, with who decided it.
+    /// Decides and records it. Returns the result, and whether the audit log has it. The run's journal has the decision
+    /// and its author as well.
     async fn record(
         self,
         (key, binding): (String, String),
@@ -126,8 +126,8 @@ impl Decided {
     }
 }
 
-/// Waits a moment until a driver that was notified has journaled the decision, so that the next page has it. Whether nothing
-/// waits in the run any more.
+/// Waits a moment until the notified driver has journaled the decision, so that the next page has it. Returns whether
+/// nothing in the run waits any more.
 async fn settled(engine: &Engine, id: &RunId, key: &str) -> bool {
     let mut waits = true;
     for _ in 0..SETTLE_TRIES {
@@ -146,7 +146,7 @@ const SETTLE_TRIES: usize = 20;
 const SETTLE_PAUSE: std::time::Duration = std::time::Duration::from_millis(25);
 
 impl Pages {
-    /// The run that something is asked about, for one who may read it or decide in it.
+    /// The run with a pending request, if the caller may read it or decide in it.
     pub(super) async fn asked(&self, caller: &Caller, id: &str) -> Result<(RunId, Recorded), HttpProblem> {
         match self.read(caller, id, Role::Approve).await {
             Ok(read) => Ok(read),
@@ -190,5 +190,5 @@ fn only_read() -> HttpProblem {
     HttpProblem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
 }
 
-/// How many other runs that wait are named.
+/// The most other waiting runs that are named.
 const MAX_OTHERS: usize = 20;

@@ -1,4 +1,4 @@
-//! The domains that a caller sees.
+//! Routes of the domains that a caller may see.
 
 use axum::Extension;
 use axum::extract::{Path, State};

@@ -1,4 +1,4 @@
-//! Evals that were kept in the journal. A caller sees those whose cases are all of domains that they read.
+//! Routes of stored evals. A caller sees an eval if they may read the domains of all its cases.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::problem::HttpProblem;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct EvalQuery {
-    /// The id of an eval that this one is compared with.
+    /// The id of the baseline.
     baseline: String,
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn one(
 }
 
 impl Pages {
-    /// The evals that the caller sees, newest first.
+    /// The evals that the caller may see, newest first.
     async fn evals(&self, caller: &Caller) -> Result<Vec<KeptEval>, HttpProblem> {
         let mut kept = self.source.journal.evals().await.map_err(|_| unreadable())?;
         kept.retain(|eval| sees(caller, eval));

@@ -1,5 +1,5 @@
-//! The runs of the journal as the pages know them: read once, and after that only what changed. Totals are counted up and
-//! down with the runs, so a list costs what its page costs.
+//! A cache of the journal's runs for the pages: read once, then only the changes. Totals are updated with the runs, so
+//! that rendering a list costs as much as one page of it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,13 +15,13 @@ use tokio::sync::Mutex;
 use crate::engine::{Engine, RunPhase, tags_of};
 use crate::pages::runs::{KeptRuns, RunOrder, RunTally};
 
-/// How many runs are known, the newest ones. The page of runs says so where there are more.
+/// The most runs in the cache, newest first. The page of runs says if there are more.
 const MAX_KNOWN: usize = 20_000;
 
-/// The runs of a journal.
+/// The cached runs of a journal.
 #[derive(Debug, Default)]
 pub(super) struct KnownRuns {
-    /// How many times the journal was begun to be read.
+    /// How often a read of the journal was started.
     reads: AtomicU64,
     state: Mutex<Known>,
 }
@@ -29,31 +29,31 @@ pub(super) struct KnownRuns {
 #[derive(Debug, Default)]
 struct Known {
     position: Option<ListPosition>,
-    /// Runs that have ended, the oldest first. They are shared with the pages that are being made.
+    /// Runs that have ended, oldest first. Pages that are being rendered share them.
     ended: Arc<BTreeMap<RunOrder, Arc<ListedRun>>>,
     tally: Arc<RunTally>,
     open: BTreeMap<RunId, OpenRun>,
     is_cut: bool,
-    /// What the last reading came to, and its number.
+    /// The result of the last read, and its number.
     last: Option<(u64, Arc<KeptRuns>)>,
 }
 
-/// A run that has not ended, as it was after so many entries.
+/// A run that has not ended, with the number of entries when it was read.
 #[derive(Clone, Debug)]
 struct OpenRun {
     line: RunLine,
     summary: RunSummary,
     /// Who submitted it to a server.
     caller: Option<String>,
-    /// What was read of it: whether it waits for a person. `None`: it was not read.
+    /// Whether it waits for a person. `None`: it was not read.
     waits: Option<bool>,
 }
 
 impl KnownRuns {
-    /// The runs as they are now. Requests that wait for each other share a reading of the journal that began after them.
+    /// The current runs. Concurrent requests share a read of the journal that began after them.
     ///
     /// # Errors
-    /// If the journal cannot be read.
+    /// The journal cannot be read.
     pub(super) async fn now(
         &self,
         journal: &StoredJournal,
@@ -96,7 +96,7 @@ impl KnownRuns {
 }
 
 impl Known {
-    /// The runs of these lines that have other entries than before.
+    /// The runs of these lines whose entries have changed.
     fn unread(&self, changes: &ListChanges) -> Vec<RunId> {
         let is_other =
             |line: &RunLine| self.open.get(&line.run).is_none_or(|open| open.line.entries != line.entries);
@@ -144,8 +144,8 @@ impl Known {
         self.position = Some(position);
     }
 
-    /// The runs that have not ended, newest first. What the engine knows is not read again, and neither is a run that has
-    /// had no entry since.
+    /// The runs that have not ended, newest first. Runs that the engine knows, and runs without new entries, are not
+    /// read again.
     async fn opened(
         &mut self,
         journal: &StoredJournal,
@@ -190,7 +190,7 @@ async fn waits(journal: &StoredJournal, run: &RunId) -> bool {
     state.await.ok().flatten().is_some_and(|state| !state.requested().is_empty())
 }
 
-/// The runs of these that wait for a person, newest first.
+/// The runs that wait for a person, newest first.
 pub(super) fn waiting(runs: &KeptRuns) -> impl Iterator<Item = &ListedRun> {
     runs.open.iter().filter(|run| run.state == ListedState::Waiting)
 }

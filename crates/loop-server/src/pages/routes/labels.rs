@@ -1,4 +1,4 @@
-//! What people say a run was worth, and the case that it can become.
+//! Routes of labels, and of the eval case that a run can become.
 
 use axum::Extension;
 use axum::body::Bytes;
@@ -20,7 +20,7 @@ use crate::pages::{LabelPart, encoded};
 use crate::problem::HttpProblem;
 
 impl Pages {
-    /// What the page of a run shows of its label, and lets this caller do.
+    /// The label part of a run's page, with what this caller may do.
     pub(super) async fn label_part(
         &self,
         caller: &Caller,
@@ -44,7 +44,7 @@ impl Pages {
     }
 }
 
-/// `POST /runs/{run}/label`, from the form of the page of the run. The door has checked the token against forged requests.
+/// `POST /runs/{run}/label`, from the form of the run's page. The door has checked the CSRF token.
 pub(super) async fn set(
     State(pages): State<Pages>,
     Extension(caller): Extension<Caller>,
@@ -81,8 +81,8 @@ pub(super) async fn set(
     see(&to)
 }
 
-/// `GET /runs/{run}/case`: what `loopgate eval record` writes, for those who may submit such work. The server writes nothing
-/// into the folder of a domain.
+/// `GET /runs/{run}/case`: the eval case that `loopgate eval record` writes, for callers who may submit such work.
+/// Nothing is written into the domain's folder.
 pub(super) async fn case(
     State(pages): State<Pages>,
     Extension(caller): Extension<Caller>,
@@ -109,5 +109,5 @@ pub(super) async fn case(
     Ok(super::no_store(StatusCode::OK, (headers, format!("{text}\n"))))
 }
 
-/// Characters of an id in the name of a case.
+/// The most characters of an id in the name of a case.
 const MAX_NAME: usize = 64;

@@ -1,4 +1,4 @@
-//! The link of a hook message: it leads to the page of the decision as long as there is something to decide.
+//! The route of links in hook messages, which redirects to the page of the decision while it is open.
 
 use axum::Extension;
 use axum::extract::{Path, State};
@@ -17,7 +17,7 @@ use crate::pages::encoded;
 use crate::pages::run::anchor;
 use crate::problem::HttpProblem;
 
-/// `GET /links/{token}`. Nothing is changed here.
+/// `GET /links/{token}`. It changes nothing.
 pub(super) async fn open(
     State(pages): State<Pages>,
     Extension(caller): Extension<Caller>,

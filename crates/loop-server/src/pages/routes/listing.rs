@@ -1,4 +1,4 @@
-//! The list of runs.
+//! The route of the list of runs.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) struct ListQuery {
     before: Option<String>,
 }
 
-/// `GET /`. It has an ETag, so that a page which is looked at is renewed only if it changed.
+/// `GET /`. It has an ETag, so that an open page is reloaded only if it changed.
 pub(super) async fn list(
     State(pages): State<Pages>,
     Extension(caller): Extension<Caller>,
@@ -62,7 +62,7 @@ pub(super) async fn list(
 }
 
 impl Pages {
-    /// The runs with these words.
+    /// The runs whose document or evidence contains these words.
     async fn found(&self, words: &str) -> Result<Found, HttpProblem> {
         if words.trim().is_empty() {
             return Ok(Found::default());
@@ -77,7 +77,7 @@ impl Pages {
         Ok(Found { runs: Some(runs), left, wrong: None })
     }
 
-    /// The runs as they are now.
+    /// The current runs.
     pub(super) async fn kept(&self) -> Result<Arc<KeptRuns>, HttpProblem> {
         let kept = self.known.now(&self.source.journal, self.source.engine.as_ref());
         kept.await.map_err(|_| failed())

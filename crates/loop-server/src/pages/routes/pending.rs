@@ -1,4 +1,4 @@
-//! The list of all that waits for people, and how much waits for the header of each page.
+//! The route of the list of pending requests, and their number in the header of each page.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::pages::runs::KeptRuns;
 use crate::pages::shell::Waiting;
 use crate::problem::HttpProblem;
 
-/// What waits in runs, each as it was after so many entries. A run is read again only when it has more.
+/// The pending requests of runs, cached with the number of entries. A run is read again only when it has more.
 pub(super) type PendingRows = BTreeMap<RunId, (u64, Arc<Vec<PendingRow>>)>;
 
-/// How many runs are looked into, the newest ones.
+/// The most runs that are read, newest first.
 const MAX_RUNS: usize = 200;
 
 /// `GET /pending`.
@@ -53,14 +53,14 @@ pub(super) async fn list(
     Ok(response)
 }
 
-/// The runs that wait and that the caller may read or decide in.
+/// The waiting runs that the caller may read or decide in.
 fn seen<'a>(kept: &'a KeptRuns, caller: &'a Caller) -> impl Iterator<Item = &'a ListedRun> {
     let may = |domain: &str| caller.may(Role::Read, domain) || caller.may(Role::Approve, domain);
     waiting(kept).filter(move |run| may(&run.domain))
 }
 
 impl Pages {
-    /// What waits in a run. One that cannot be read hides no other.
+    /// The pending requests of a run. A run that cannot be read has none.
     async fn pending_of(&self, run: &ListedRun) -> Arc<Vec<PendingRow>> {
         let id = RunId::new(run.run.as_str());
         let mut known = self.pending.lock().await;
@@ -84,7 +84,7 @@ impl Pages {
     }
 }
 
-/// Counts what waits for the header of a page.
+/// Adds the number of pending requests to the header of a page.
 pub(super) async fn counted(State(pages): State<Pages>, request: Request, next: Next) -> Response {
     let caller = request.extensions().get::<Caller>().cloned();
     let mut response = next.run(request).await;

@@ -1,4 +1,4 @@
-//! Every action that the model requested: its verdict, and the rule that gave it.
+//! The actions part of a run's page: each requested action, its verdict, and the rule that decided.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use super::shown::{Shown, anchor, nothing};
 use crate::pages::span::Changing;
 use crate::pages::text::{CutText, TextBudget, rest, t};
 
-/// Bytes of all parameters that a page shows, and of those of one action.
+/// The most bytes of all parameters on a page, and of those of one action.
 const ROOM: usize = 1024 * 1024;
 const MAX_PARAMETERS: usize = 2 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Actions {
     lines: Vec<Line>,
-    /// The actions after the event before, to see which of them changed.
+    /// The actions after the previous event, to find out which changed.
     last: Vec<Arc<JudgedAction>>,
     room: TextBudget,
     plan: Changing<EffectPlanReport>,
@@ -38,7 +38,7 @@ struct Line {
     from: u64,
     key: loop_core::types::CommandKey,
     tool: String,
-    /// The name that the model wrote, if it is another.
+    /// The name that the model wrote, if it differs.
     written: Option<Arc<str>>,
     parameters: CutText,
     priority: &'static str,
@@ -93,7 +93,7 @@ impl VerdictLine {
     }
 }
 
-/// The setting that is the rule.
+/// The setting of a rule.
 fn rule_name(rule: PolicyRule) -> &'static str {
     match rule {
         PolicyRule::Forbid => "gate.forbid",
@@ -169,7 +169,7 @@ impl Actions {
     }
 }
 
-/// A run's plan.
+/// A run's plan of effects.
 pub(in crate::pages) fn plan_html(plan: &EffectPlanReport) -> Markup {
     html! {
         p { (t(&plan.giver())) ":" }

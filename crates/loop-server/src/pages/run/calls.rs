@@ -1,4 +1,4 @@
-//! Every call of a run: when it was due, when it began, and when it ended.
+//! The calls of a run with their times: when each was due, when it began, and when it ended.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use loop_core::{Command, EventKind, Note, Run, Verdict};
 
 use super::Seen;
 
-/// What is called.
+/// The kind of the callee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Callee {
     Model,
@@ -18,7 +18,7 @@ pub(super) enum Callee {
 }
 
 impl Callee {
-    /// Its name in the picture and in the style.
+    /// Its name in the chart and in CSS.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Model => "model",
@@ -29,7 +29,7 @@ impl Callee {
     }
 }
 
-/// A try of a call.
+/// An attempt of a call.
 #[derive(Debug)]
 pub(super) struct CallLine {
     pub(super) key: CommandKey,
@@ -37,9 +37,9 @@ pub(super) struct CallLine {
     pub(super) callee: Callee,
     /// The tool or the tier.
     pub(super) name: String,
-    /// Since which event it was due. `None`: it began when it was due.
+    /// The event since which it was due. `None`: it began when it was due.
     pub(super) due: Option<Point>,
-    /// Why it waited until it began. Empty if it did not.
+    /// Why it waited until it began. Empty: it did not wait.
     pub(super) waited: &'static str,
     pub(super) began: Point,
     pub(super) end: Option<End>,
@@ -64,7 +64,7 @@ pub(super) struct Calls {
     pub(super) lines: Vec<CallLine>,
     /// The lines of the calls that have not ended.
     open: BTreeMap<(CommandKey, u32), usize>,
-    /// Since when an action is admitted, or the next try of a call is due, and why it waits.
+    /// Since when an action is admitted, or the next attempt of a call is due, and why it waits.
     due: BTreeMap<CommandKey, (Point, &'static str)>,
     /// The time of each event.
     pub(super) times: Vec<Millis>,
@@ -159,7 +159,7 @@ impl Calls {
         self.commanded(seen.run, now);
     }
 
-    /// Requests to people that are over without an answer.
+    /// Closes requests to people that ended without an answer.
     fn unasked(&mut self, run: &Run, now: Point) {
         let asked: Vec<CommandKey> = run.requested().iter().map(|requested| requested.key).collect();
         let over: Vec<CommandKey> =
@@ -185,7 +185,7 @@ impl Calls {
         }
     }
 
-    /// Reads are not announced, and neither are people: they begin when the run commands them.
+    /// Adds reads and requests to people: they have no announcement, and begin when the run commands them.
     fn commanded(&mut self, run: &Run, now: Point) {
         for command in run.commands() {
             match command {
@@ -240,7 +240,8 @@ impl Calls {
         action.map_or_else(|| key.to_string(), |action| action.tool_name().to_owned())
     }
 
-    /// What is open when nothing more comes has not ended: a request to a person that expired, a call that was given up.
+    /// Marks the calls that are still open after the last event: a request to a person that expired, or a call that was
+    /// given up.
     pub(super) fn end(&mut self, run: &Run) {
         let Some(ms) = self.times.last().copied() else { return };
         if !run.is_done() {
@@ -255,7 +256,7 @@ impl Calls {
     }
 }
 
-/// What a model is called for.
+/// The purpose of a model call.
 fn slot(slot: Slot) -> &'static str {
     match slot {
         Slot::Select => "selection",

@@ -1,4 +1,4 @@
-//! The timeline: a row for each try of a call, on one axis of time, by pass.
+//! The timeline: a row for each attempt of a call, on one time axis, by pass.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::pages::text::{duration, heads, t};
 
 /// The length of the axis.
 const WIDTH: f64 = 1_000.0;
-/// The shortest bar that is seen.
+/// The shortest visible bar.
 const LEAST: f64 = 5.0;
-/// Of the axis, the part that is divided evenly among the events, so that those of one instant are seen apart.
+/// The part of the axis that is divided evenly among the events, so that events of one instant are apart.
 const EVEN: f64 = 0.2;
 
-/// Where each event is on the axis. A time in which nothing but people was waited for is drawn short.
+/// The position of each event on the axis. Time in which the run only waits for people is drawn short.
 struct Axis {
     places: Vec<f64>,
 }

@@ -1,7 +1,8 @@
-//! What was found out about the values of the document, at each event: they are found, contradicted or not checked.
+//! The claims part of a run's page: whether each value of the document is found in the evidence, contradicted or not
+//! checked.
 //!
-//! All versions of all sections are read together, so that each piece of evidence is read once. What is found out changes
-//! when a section changes, and when evidence arrives.
+//! All versions of all sections are checked together, so that each piece of evidence is read once. Results change when
+//! a section changes, and when evidence arrives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -20,20 +21,20 @@ use super::shown::{Shown, nothing};
 use crate::pages::span::{Changing, EventSpan};
 use crate::pages::text::{counted, t};
 
-/// How many claims are made for a page, over all versions and events.
+/// The most claims of a page, over all versions and events.
 const MAX_CLAIMS: usize = 100_000;
-/// How many values are in the list.
+/// The most values in the list.
 const MAX_LISTED: usize = 300;
 
 #[derive(Debug)]
 pub(super) struct ClaimPart {
-    /// The versions that are read, in the order of their numbers in the reader.
+    /// The versions to check, in the order of their numbers in the reader.
     read: Vec<Section>,
     /// `None`: the run has not ended, or has no values.
     reader: Option<Reader>,
-    /// The sections that have a rule of their own, each with whether their values are looked for.
+    /// The sections with a rule of their own, each with whether their values are checked.
     looks_in: BTreeMap<Arc<str>, bool>,
-    /// Whether the values of the others are.
+    /// Whether the values of the other sections are checked.
     looks: bool,
     versions: Vec<VersionClaims>,
     totals: Changing<ClaimTotals>,
@@ -58,30 +59,30 @@ impl Default for ClaimPart {
 #[derive(Debug)]
 struct VersionClaims {
     heading: Arc<str>,
-    /// Its number in the search. `None`: its values are not looked for.
+    /// Its number in the reader. `None`: its values are not checked.
     searched: Option<usize>,
-    /// The events at which it is the document's. `None`: another version took its place with the same event.
+    /// The events at which the document has it. `None`: another version of the same event replaced it.
     span: Option<EventSpan>,
     claims: Vec<ClaimHistory>,
-    /// The event from which on it is not known where its values are found. `None`: it always is.
+    /// The event from which on it is unknown where its values are found. `None`: it is always known.
     unknown: Option<u64>,
 }
 
-/// A value, and where it is found at each event.
+/// A value, with its result at each event.
 #[derive(Debug)]
 struct ClaimHistory {
     number: usize,
-    /// Where it is in the section's body.
+    /// Its place in the section's body.
     at: Range<usize>,
     value: Arc<str>,
     looks: Changing<ClaimLook>,
 }
 
-/// What was found out about a value.
+/// The result of checking a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ClaimLook {
     state: Grounding,
-    /// The first evidence that has it, or that says otherwise.
+    /// The first evidence that contains it or contradicts it.
     evidence: Option<EvidenceId>,
     why: Arc<str>,
 }
@@ -91,7 +92,7 @@ impl ClaimLook {
         Self { state: claim.state, evidence: claim.evidence.first().copied(), why: Arc::clone(&claim.why) }
     }
 
-    /// Whether there is nothing to say but where it is.
+    /// Whether the result has nothing to say besides the place.
     fn is_plain(&self) -> bool {
         self.state == Grounding::Found && self.why.is_empty()
     }
@@ -112,7 +113,7 @@ impl ClaimLook {
 }
 
 impl ClaimPart {
-    /// Begins with the start of a run.
+    /// Begins with the first state of a run.
     pub(super) fn begin(&mut self, run: &Run) {
         let spec = run.spec();
         let own = |section: &SectionSpec| Some((Arc::clone(&section.id), section.grounding?.looks()));
@@ -120,7 +121,7 @@ impl ClaimPart {
         self.looks = spec.gate.grounding.looks();
     }
 
-    /// Adds a version of a section; gives its number.
+    /// Adds a version of a section, and returns its number.
     pub(super) fn add(&mut self, section: &Section) -> usize {
         let looks = self.looks_in.get(&section.id).copied().unwrap_or(self.looks);
         let searched = looks.then(|| {
@@ -138,14 +139,14 @@ impl ClaimPart {
         self.versions.len() - 1
     }
 
-    /// Sets the events at which a version is the document's.
+    /// Sets the events at which the document has a version.
     pub(super) fn set_span(&mut self, version: usize, span: EventSpan) {
         if let Some(version) = self.versions.get_mut(version) {
             version.span = Some(span);
         }
     }
 
-    /// Looks for all values. `since` says from which event on a piece of evidence is known.
+    /// Checks all values. `since` has the event from which on each piece of evidence is known.
     pub(super) fn end(&mut self, run: &Run, since: &BTreeMap<EvidenceId, u64>) {
         let started = run.started();
         let sources = ClaimSources {
@@ -179,7 +180,7 @@ impl ClaimPart {
         self.count();
     }
 
-    /// How many values there are of each state, at each event.
+    /// Counts the values of each state at each event.
     fn count(&mut self) {
         let mut steps: BTreeMap<u64, Vec<(Grounding, bool)>> = BTreeMap::new();
         for version in &self.versions {
@@ -205,7 +206,7 @@ impl ClaimPart {
         }
     }
 
-    /// The values that are led to, by their numbers, of each piece of evidence.
+    /// For each piece of evidence, the numbers of the values that link to it.
     pub(super) fn led_to(&self) -> BTreeMap<EvidenceId, BTreeSet<usize>> {
         let mut led: BTreeMap<EvidenceId, BTreeSet<usize>> = BTreeMap::new();
         for claim in self.versions.iter().flat_map(|version| &version.claims) {
@@ -240,7 +241,7 @@ impl ClaimPart {
         PreEscaped(marked_html(body, cites, &ranges, &html))
     }
 
-    /// How many values there are of each state, and those that are not copied from the cited evidence.
+    /// The counts of each state, and the values that are not copied from the cited evidence.
     pub(super) fn html(&self, shown: &Shown, evidence: &EvidencePart) -> Markup {
         let (against, rows): (Vec<ClaimRow<'_>>, Vec<ClaimRow<'_>>) = self
             .versions
@@ -314,10 +315,10 @@ impl ClaimPart {
     }
 }
 
-/// A value of a version, with what was found out about it at these events.
+/// A value of a version with its result at these events.
 type ClaimRow<'a> = (&'a VersionClaims, &'a ClaimHistory, EventSpan, &'a ClaimLook);
 
-/// How many of so many lines are not in a list.
+/// The number of lines that are left out of a list.
 fn left_out(lines: usize) -> Markup {
     html! {
         @if lines > MAX_LISTED {
@@ -327,7 +328,7 @@ fn left_out(lines: usize) -> Markup {
 }
 
 impl VersionClaims {
-    /// Takes what was found out at an event. `first`: the number of the first value.
+    /// Adds the results at an event. `first`: the number of the first value.
     fn take(&mut self, claims: &[Claim], first: usize, at: u64) {
         if self.claims.is_empty() {
             let history = |(n, claim): (usize, &Claim)| ClaimHistory {
@@ -343,12 +344,12 @@ impl VersionClaims {
         }
     }
 
-    /// A span as far as the version is the document's.
+    /// The part of a span in which the document has the version.
     fn within(&self, span: EventSpan) -> EventSpan {
         EventSpan { until: span.until.or(self.span.and_then(|own| own.until)), ..span }
     }
 
-    /// A piece of a value, as it is marked at each event.
+    /// A piece of a value with its mark at each event.
     fn mark(
         &self,
         claim: &ClaimHistory,

@@ -1,4 +1,4 @@
-//! The document of a run: its sections as they were at an event, and how each of them changed.
+//! The document part of a run's page: its sections at each event, and how each of them changed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use super::shown::{Shown, nothing};
 use crate::pages::span::{Changing, EventSpan};
 use crate::pages::text::{CutText, TextBudget, cut, rest, t};
 
-/// Bytes of all sections in all their versions that a page shows.
+/// The most bytes of all versions of all sections on a page.
 const ROOM: usize = 2 * 1024 * 1024;
-/// Bytes of one version of a section.
+/// The most bytes of one version of a section.
 const MAX_BYTES: usize = 256 * 1024;
-/// Bytes of a section up to which its versions are compared line by line, and lines of the difference.
+/// The most bytes of a section whose versions are compared line by line, and the most lines of a difference.
 const MAX_COMPARED: usize = 256 * 1024;
 const MAX_DIFF_LINES: usize = 200;
-/// Headings from which on a text has a table of contents, and how many are in it.
+/// The fewest headings for a table of contents, and the most headings in it.
 const MIN_CONTENTS: i64 = 4;
 const MAX_CONTENTS: usize = 200;
 
@@ -36,7 +36,7 @@ pub(super) struct DocumentPart {
     /// The outputs of attempts, each with its state.
     outputs: Vec<Changing<OutputState>>,
     missing: Changing<Vec<Arc<str>>>,
-    /// How many passes and pieces of evidence there were when it was looked for.
+    /// The number of passes and pieces of evidence when it was computed.
     basis: Option<(usize, usize)>,
     claims: ClaimPart,
     room: TextBudget,
@@ -71,7 +71,7 @@ struct SectionHistory {
     id: Arc<str>,
     heading: Arc<str>,
     versions: Changing<Version>,
-    /// The body of the last version, to compare the next one with it.
+    /// The body of the last version, which the next one is compared with.
     body: Arc<str>,
 }
 
@@ -83,9 +83,9 @@ struct Version {
     at: Millis,
     body: CutText,
     evidence: Vec<EvidenceId>,
-    /// Whether all that it cites is of untrusted origin.
+    /// Whether everything that it cites is untrusted.
     is_untrusted: bool,
-    /// What differs from the version before. Empty in the first.
+    /// The differences from the version before. Empty for the first.
     diff: Vec<String>,
 }
 
@@ -183,7 +183,7 @@ impl DocumentPart {
         }
     }
 
-    /// `since` says from which event on a piece of evidence is known.
+    /// `since` has the event from which on each piece of evidence is known.
     pub(super) fn end(&mut self, run: &Run, since: &BTreeMap<EvidenceId, u64>) {
         for (span, version) in self.sections.iter().flat_map(|history| history.versions.iter()) {
             self.claims.set_span(version.number, *span);
@@ -201,7 +201,7 @@ impl DocumentPart {
         self.title
     }
 
-    /// The event with which there is something. `None`: there is nothing.
+    /// The first event with any content. `None`: there is none.
     fn first(&self) -> Option<u64> {
         let sections = self.sections.iter().filter_map(|it| it.versions.first());
         let outputs = self.outputs.iter().filter_map(Changing::first);
@@ -286,13 +286,13 @@ impl DocumentPart {
     }
 }
 
-/// The name of a section's place on the page: its id, so that a link to it stays right while the document grows.
+/// The anchor of a section: its id, so that a link to it stays valid while the document grows.
 fn place_of(n: usize, id: &str) -> String {
     let is_plain = id.len() <= 80 && id.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_".contains(&c));
     if is_plain { format!("s-{id}") } else { format!("c-{n}") }
 }
 
-/// A text by its headings: each part with its heading, which is empty for what is before the first one.
+/// Splits a text by its headings: each part with its heading, which is empty before the first one.
 fn chapters(text: &str) -> Vec<(&str, &str)> {
     let (mut parts, mut from, mut at) = (vec![("", text)], 0, 0);
     let mut code = None;
@@ -318,8 +318,7 @@ fn chapters(text: &str) -> Vec<(&str, &str)> {
     parts
 }
 
-/// Whether a section cites something, and all of it was returned by tools that return untrusted text, or is an untrusted
-/// work item.
+/// Whether a section has citations, and all of them are of untrusted tool results or of an untrusted work item.
 fn rests_on_untrusted(run: &Run, cited: &[EvidenceId]) -> bool {
     let is_untrusted = |id: &EvidenceId| {
         if id.0 == 0 {

@@ -1,4 +1,4 @@
-//! The events of a run, and the slider over them.
+//! The events part of a run's page, and its slider.
 
 use loop_core::EventKind;
 use loop_core::run::{PersonAnswer, SaveResult, StopMode};
@@ -10,7 +10,7 @@ use super::shown::Shown;
 use super::{Seen, key_of};
 use crate::pages::text::{cut, heads, t};
 
-/// Characters of a line that are shown.
+/// The most characters of a line.
 const MAX_LINE: usize = 160;
 
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl Events {
         format!("{}{key}", line.name.replace('_', " "))
     }
 
-    /// The slider. Without a script it is links to the events before and after, where the page is on a server.
+    /// The slider. Without scripts it is links to the previous and the next event, if the page is on a server.
     pub(super) fn slider(&self, shown: &Shown) -> Markup {
         let Shown { at, last, place, .. } = shown;
         html! {
@@ -107,7 +107,7 @@ impl Events {
     }
 }
 
-/// What an event carries, in a line.
+/// The content of an event, in a line.
 fn what(seen: &Seen<'_>) -> String {
     match &seen.event.kind {
         EventKind::Started(started) => format!("{} {}", started.item.kind, started.item.id),

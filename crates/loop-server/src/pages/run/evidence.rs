@@ -1,4 +1,4 @@
-//! What tools returned, by number: what the document's citations lead to.
+//! The evidence part of a run's page: the tool results by number, which citations link to.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use super::shown::{Shown, anchor, nothing};
 use crate::pages::runs::encoded;
 use crate::pages::text::{CutText, TextBudget, rest, t};
 
-/// Bytes of all evidence that a page shows, and of one result and its parameters.
+/// The most bytes of all evidence on a page, and of one result and its parameters.
 const ROOM: usize = 2 * 1024 * 1024;
 const MAX_BYTES: usize = 16 * 1024;
 const MAX_PARAMETERS: usize = 4 * 1024;
@@ -25,11 +25,11 @@ pub(super) struct EvidencePart {
     lines: Vec<Line>,
     since: BTreeMap<EvidenceId, u64>,
     shortened: BTreeMap<EvidenceId, u64>,
-    /// Places in the work item and in each result to which values of the document lead.
+    /// The places in the work item and in each result that values of the document link to.
     places: BTreeMap<EvidenceId, Places>,
 }
 
-/// Places in a text, which has them in its order.
+/// The places in a text, in order.
 #[derive(Debug, Default)]
 struct Places {
     ranges: Vec<Range<usize>>,
@@ -40,7 +40,7 @@ struct Places {
 #[derive(Debug)]
 struct Line {
     from: u64,
-    /// From this event on prompts show only its summary.
+    /// From this event on, prompts contain only its summary.
     shortened: Option<u64>,
     id: EvidenceId,
     key: loop_core::types::CommandKey,
@@ -52,14 +52,14 @@ struct Line {
     is_untrusted: bool,
     is_private: bool,
     warnings: Vec<Arc<str>>,
-    /// The run that was called. `None`: the tool is not one.
+    /// The run that was called. `None`: the tool is not a run.
     run: Option<String>,
     /// What it repeats. `None`: nothing.
     note: Option<String>,
 }
 
 impl EvidencePart {
-    /// A result counts once all calls of its pass have settled, so it is there from that event on.
+    /// Results count once all calls of their pass have settled, so they appear at that event.
     pub(super) fn see(&mut self, seen: &Seen<'_>) {
         for evidence in seen.run.evidence().iter().rev() {
             if self.since.contains_key(&evidence.id) {
@@ -99,12 +99,12 @@ impl EvidencePart {
         self.lines = run.evidence().iter().map(line).collect();
     }
 
-    /// From which event on each result counts.
+    /// The event from which on each result counts.
     pub(super) fn since(&self) -> &BTreeMap<EvidenceId, u64> {
         &self.since
     }
 
-    /// Finds the places in the shown texts to which values of the document lead.
+    /// Finds the places in the shown texts that values of the document link to.
     pub(super) fn mark(&mut self, claims: &ClaimPart, item: &CutText) {
         for (id, numbers) in claims.led_to() {
             let at = self.lines.partition_point(|line| line.id < id);
@@ -128,14 +128,14 @@ impl EvidencePart {
         }
     }
 
-    /// Where a value of the document is led to: its place in a result, or else the whole result.
+    /// The link target of a value: its place in a result, or the whole result.
     pub(super) fn place(&self, id: EvidenceId, number: usize) -> Option<String> {
         let whole = self.target(id.0)?;
         let at = self.places.get(&id).and_then(|places| places.of_values.get(&number));
         Some(at.map_or_else(|| whole.clone(), |at| place_name(id, *at)))
     }
 
-    /// A text with the places to which values lead.
+    /// A text with the anchors of its places.
     fn text(&self, id: EvidenceId, text: &CutText) -> Markup {
         let ranges = self.places.get(&id).map_or(&[][..], |places| &places.ranges);
         let whole = &text.text;
@@ -151,7 +151,7 @@ impl EvidencePart {
         }
     }
 
-    /// Where the citation of a number leads.
+    /// The link target of a citation.
     pub(super) fn target(&self, number: u32) -> Option<String> {
         let is_known = number == 0 || self.since.contains_key(&EvidenceId(number));
         is_known.then(|| format!("E{number}"))
@@ -196,7 +196,7 @@ impl EvidencePart {
     }
 }
 
-/// The name of a place in a result.
+/// The anchor of a place in a result.
 fn place_name(id: EvidenceId, at: usize) -> String {
     format!("{id}-{at}")
 }

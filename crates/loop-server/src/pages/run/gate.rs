@@ -1,4 +1,5 @@
-//! The gate after each pass: what it decided, every limit with what was used of it, and what would have continued the run.
+//! The gate part of a run's page: the decision after each pass, the use of every limit, and what would have continued
+//! the run.
 
 use loop_core::run::{Decision, SelectedBy};
 use loop_core::types::{Confidence, RunId};
@@ -15,7 +16,7 @@ use crate::pages::text::{heads, t};
 #[derive(Debug, Default)]
 pub(super) struct GatePart {
     decisions: Vec<Line>,
-    /// The event with which the run had its outcome. `None`: it has none.
+    /// The event of the outcome. `None`: there is none.
     ended: Option<u64>,
     /// What would have continued the run, from that event on.
     continuation: Option<(u64, Continuation)>,
@@ -28,7 +29,7 @@ struct Line {
     pass: u32,
     what: String,
     is_stop: bool,
-    /// What the pass stated. `None`: the protocol has no confidence, or no pass was made.
+    /// The stated confidence of the pass. `None`: the protocol has no confidence, or there was no pass.
     confidence: Option<(Confidence, Option<Confidence>, String)>,
     conditions: Vec<WhyCondition>,
     limits: Vec<LimitUse>,
@@ -196,7 +197,7 @@ impl Line {
     }
 }
 
-/// A decision besides that of the gate.
+/// A decision that is not the gate's.
 fn other(note: &Note) -> Option<String> {
     match note {
         Note::TierChanged { from, to, why } => Some(format!(

@@ -1,4 +1,4 @@
-//! What a run is, how it is at an event, and its totals.
+//! The head of a run's page: the item, its status at an event, and its totals.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::pages::runs::encoded;
 use crate::pages::span::Changing;
 use crate::pages::text::{CutText, TextBudget, counted, duration, grouped, t, time};
 
-/// Bytes of a work item that are shown.
+/// The most bytes of a work item.
 const MAX_ITEM_BYTES: usize = 64 * 1024;
 
 #[derive(Debug)]
@@ -24,11 +24,11 @@ pub(super) struct Head {
     item: WorkItem,
     item_text: CutText,
     unix_ms: u64,
-    /// The run whose work it continues.
+    /// The run that it was forked or retried from.
     parent: Option<String>,
     /// The run that called it as a tool.
     caller: Option<String>,
-    /// Lines about where the run comes from.
+    /// Lines about the origin of the run.
     origin: Vec<String>,
     unverified: Option<Arc<str>>,
     status: Changing<Status>,
@@ -36,11 +36,11 @@ pub(super) struct Head {
     warnings: Changing<Vec<String>>,
     has_ended: bool,
     waits: bool,
-    /// Milliseconds that a run under way has taken when the page is made. `None`: no clock runs.
+    /// Milliseconds that a run in progress has taken at the time of rendering. `None`: it is not in progress.
     clock: Option<u64>,
 }
 
-/// What a run is at an event, in a word, a class of the style and a sentence.
+/// The status of a run at an event: a word, a CSS class and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Status {
     word: String,
@@ -48,7 +48,7 @@ struct Status {
     sentence: String,
 }
 
-/// How a class of stops looks.
+/// The CSS class of a class of stops.
 pub(in crate::pages) fn look_of(class: &str) -> &'static str {
     match class {
         "answered" => "good",
@@ -82,7 +82,7 @@ impl Status {
     }
 }
 
-/// A cost as it is shown among others.
+/// A cost in a list of figures.
 pub(in crate::pages) fn cost(cost: &Cost) -> String {
     if cost.total().is_none() && cost.known == PicoUsd::default() {
         "unknown".to_owned()
@@ -91,7 +91,7 @@ pub(in crate::pages) fn cost(cost: &Cost) -> String {
     }
 }
 
-/// What a run is called.
+/// The title of a run.
 pub(in crate::pages) fn title_of(item: &WorkItem) -> String {
     format!("{} {}: {}", item.kind, item.id, item.title)
 }
@@ -156,7 +156,7 @@ impl Head {
         }
     }
 
-    /// `now`: the wall time, where a driver is at work.
+    /// `now`: the wall time, if a driver is at work.
     pub(super) fn end(&mut self, recorded: &Recorded, run: &Run, now: Option<u64>) {
         self.has_ended = run.is_done();
         self.waits = !run.requested().is_empty();
@@ -187,7 +187,7 @@ impl Head {
         &self.item_text
     }
 
-    /// What the run is, and how it is at the event in one line.
+    /// The run, and its status at the event in one line.
     pub(super) fn html(&self, shown: &Shown) -> Markup {
         let [.., (_, cost), (_, took)] = &self.figures;
         html! {
@@ -221,7 +221,7 @@ impl Head {
         }
     }
 
-    /// How much it has done.
+    /// The counts of passes, calls and tokens.
     pub(super) fn counts(&self, shown: &Shown) -> Markup {
         let [counts @ .., _, _] = &self.figures;
         html! {
@@ -242,7 +242,7 @@ impl Head {
         }
     }
 
-    /// Where it comes from.
+    /// The origin of the run.
     pub(super) fn origin(&self) -> Markup {
         html! {
             @if !self.origin.is_empty() {

@@ -1,4 +1,4 @@
-//! What people say a run was worth, and the case that it can become.
+//! The label part of a run's page, and the eval case that the run can become.
 
 use loop_runtime::journal::label::RunLabel;
 use maud::{Markup, html};
@@ -6,15 +6,14 @@ use maud::{Markup, html};
 use crate::pages::runs::encoded;
 use crate::pages::text::{t, time};
 
-/// The label of a run, and what the reader of its page may do with the run now that it has ended.
+/// The label of a run that has ended, and what the reader of its page may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelPart {
-    /// The label. `None`: it has none.
+    /// The label. `None`: none.
     pub label: Option<RunLabel>,
-    /// The token against forged requests, for the hidden field `csrf`. Empty: the reader may not label the run, and there
-    /// is no form.
+    /// The CSRF token, for the hidden field `csrf`. Empty: the reader may not label the run, and there is no form.
     pub csrf: String,
-    /// Whether the reader may make a case of it.
+    /// Whether the reader may download the run as an eval case.
     pub makes_case: bool,
 }
 

@@ -1,8 +1,8 @@
-//! One run: what was known when, what it cost, and why it stopped.
+//! The page of one run: what was known when, what it cost, and why it stopped.
 //!
-//! [`OneRunPage::of`] reads a recorded run event by event and keeps, for everything that the page shows, the events at which it
-//! is shown. [`run`] writes that down. The page at event 37 and the slider at 37 show the same, because both hide what is
-//! not of event 37.
+//! [`OneRunPage::of`] reads a recorded run event by event, and stores for everything on the page the events at which it
+//! is visible. [`run`] renders that. The page at event 37 and the slider at 37 show the same, since both hide what does
+//! not belong to event 37.
 
 mod actions;
 mod calls;
@@ -40,33 +40,34 @@ pub(super) use head::{cost, look_of};
 pub use label::LabelPart;
 pub(super) use shown::anchor;
 
-/// What a page of a run is made with besides the run.
+/// Options of a run's page.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OneRunView<'a> {
-    /// The event that is shown, from 0. `None`: the last.
+    /// The event to show, from 0. `None`: the last.
     pub at: Option<u64>,
-    /// Where the page is.
+    /// Where the page is served or stored.
     pub place: PagePlace,
     /// Whether the caller may begin a run of the same item.
     pub begins_again: bool,
-    /// The templates that the run was begun with. `None`, or others: the prompts are not shown.
+    /// The templates of the run's prompts. `None`, or others than the run used: prompts are not shown.
     pub prompts: Option<&'a Prompts>,
-    /// The wall time in milliseconds since 1970, where a driver is at work on the run, so that its clock runs. `None`: it does not.
+    /// The wall time in milliseconds since 1970 (UTC) if a driver is at work, so that the run's clock runs. `None`: it
+    /// does not.
     pub now: Option<u64>,
-    /// Where the events of the run are streamed, so that the page follows it. Empty: nowhere.
+    /// The URL of the run's event stream, so that the page updates itself. Empty: it does not.
     pub events: &'a str,
-    /// How the whole of a cut text is had, for example `loopgate show RUN --json`. Empty: by that.
+    /// How to get the rest of a cut text, for example `loopgate show RUN --json`. Empty: by that command.
     pub rest: &'a str,
-    /// What people say it was worth. `None`: nothing, and the reader may not say it.
+    /// The label part. `None`: the run has no label, and the reader may not set one.
     pub label: Option<&'a LabelPart>,
 }
 
-/// A run as its page shows it.
+/// The content of a run's page.
 #[derive(Debug)]
 pub struct OneRunPage {
     shown: Shown,
     stream: String,
-    /// Which entry does not follow from those before it, and why. What comes after it is not shown.
+    /// The entry that does not follow from the ones before it, and why. Entries after it are not shown.
     broken: Option<String>,
     head: head::Head,
     calls: calls::Calls,
@@ -81,7 +82,7 @@ pub struct OneRunPage {
     label: LabelPart,
 }
 
-/// An entry that was applied: the state before it is gone.
+/// An entry that was applied. The state before it is gone.
 struct Seen<'a> {
     /// Its number.
     at: u64,
@@ -92,11 +93,11 @@ struct Seen<'a> {
 }
 
 impl OneRunPage {
-    /// What the page of a recorded run shows. Of entries that do not follow from each other it is what comes before the
-    /// first such.
+    /// Reads a recorded run for its page. The page ends at the first entry that does not follow from the ones before
+    /// it.
     ///
     /// # Errors
-    /// If the entries do not begin with the start of a run under the recorded spec.
+    /// The entries do not begin with the start of a run under the recorded spec.
     pub fn of(id: &RunId, recorded: &Recorded, view: OneRunView<'_>) -> Result<Self, StartError> {
         let broken = |rejected| StartError::Replay(ReplayError::Broken { run: id.clone(), seq: 0, rejected });
         let first = recorded.entries.first().ok_or_else(|| broken(Rejected::NotTheStart("nothing")))?;
@@ -174,7 +175,7 @@ impl OneRunPage {
         self.head.has_ended()
     }
 
-    /// Whether something of it waits for a person.
+    /// Whether it waits for a person.
     #[cfg(feature = "http")]
     pub(super) fn waits(&self) -> bool {
         self.head.waits()
@@ -185,12 +186,12 @@ impl OneRunPage {
         self.shown.last
     }
 
-    /// The page.
+    /// The page as HTML.
     pub fn html(&self) -> String {
         shell::page(self.shown.place, &self.head.title(), &self.content())
     }
 
-    /// What is between the beginning and the end of the page.
+    /// The content of the page without its head and end.
     pub(super) fn content(&self) -> Markup {
         let shown = &self.shown;
         let (evidence, claims) = (&self.evidence, self.document.claims());
@@ -238,7 +239,7 @@ impl OneRunPage {
 }
 
 impl OneRunPage {
-    /// Where the script shows the words of a reply while a model writes them.
+    /// Where the script shows a reply while it is streamed.
     fn words(&self) -> Markup {
         html! {
             @if !self.stream.is_empty() && !self.has_ended() {

@@ -1,4 +1,5 @@
-//! Money by event: what was spent, what is reserved for calls in flight, what is held back for the final pass, the limit.
+//! The cost part of a run's page: what was spent, what is reserved for calls in flight and for the final pass, and the
+//! limit.
 
 use loop_core::run::PromptSize;
 use loop_core::types::PicoUsd;
@@ -12,7 +13,7 @@ use super::shown::{Shown, none_if, nothing};
 use crate::pages::span::Changing;
 use crate::pages::text::{grouped, heads, t};
 
-/// Width and height of the picture.
+/// The width and the height of the chart.
 const WIDTH: f64 = 1_000.0;
 const HEIGHT: f64 = 120.0;
 
@@ -25,7 +26,7 @@ pub(super) struct Money {
     spent: Vec<Charge>,
 }
 
-/// How it is after an event that changes it.
+/// The amounts after an event that changes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
     at: u64,
@@ -58,7 +59,7 @@ struct Charge {
 }
 
 impl Money {
-    /// What a call that is announced leaves for the final pass.
+    /// What an announced call leaves for the final pass.
     pub(super) fn before(&mut self, run: &Run, entry: &Entry) {
         if let EventKind::CallStarted { key, prompt_bytes, shared_bytes, .. } = &entry.event.kind {
             let size = PromptSize { bytes: *prompt_bytes, shared_bytes: *shared_bytes };
@@ -236,7 +237,7 @@ impl Money {
     }
 }
 
-/// A bar of the picture, from one height to a smaller one.
+/// A bar of the chart between two heights.
 fn bar(class: &str, (x, width): (f64, f64), from: f64, to: f64) -> Markup {
     let [x, width, to, height] = [x, width, to, from - to].map(|number| format!("{number:.1}"));
     html! {

@@ -1,4 +1,4 @@
-//! Who was asked, what exactly, and the answer; and what people instructed.
+//! The people part of a run's page: each request with its answer, and the instructions.
 
 use loop_core::run::{PersonAnswer, PersonRequest};
 use loop_core::types::{CommandKey, Millis};
@@ -9,7 +9,7 @@ use super::Seen;
 use super::shown::{Shown, anchor, nothing};
 use crate::pages::text::{CutText, TextBudget, rest, t};
 
-/// Bytes of all parameters that a page shows. Those of a request that waits are shown whole on its own page.
+/// The most bytes of all parameters on a page. The page of a pending request shows all of its parameters.
 const ROOM: usize = 512 * 1024;
 const MAX_PARAMETERS: usize = 64 * 1024;
 
@@ -17,7 +17,7 @@ const MAX_PARAMETERS: usize = 64 * 1024;
 pub(super) struct People {
     lines: Vec<Line>,
     room: TextBudget,
-    /// Whether there was a request that has no end yet.
+    /// The requests that are open.
     open: Vec<(CommandKey, usize)>,
     id: String,
 }
@@ -55,9 +55,9 @@ struct Request {
     warnings: Vec<String>,
     approvals: u32,
     deadline: Option<Millis>,
-    /// Approvals and answers, each from its event on.
+    /// Approvals and answers, each with its event.
     answers: Vec<(u64, Millis, String)>,
-    /// The event that ended it. `None`: it waits.
+    /// The event that ended it. `None`: it is open.
     ended: Option<u64>,
 }
 

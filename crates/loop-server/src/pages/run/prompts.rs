@@ -1,4 +1,4 @@
-//! The prompts as they were sent, each with what it did not share with the one before, and the replies.
+//! The prompts part of a run's page: each prompt without the part that it shares with the one before, and each reply.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::Seen;
 use super::shown::{Shown, anchor, nothing};
 use crate::pages::text::{CutText, TextBudget, grouped, rest, t};
 
-/// Bytes of all prompts and replies that a page shows, and of one part of a prompt and one reply.
+/// The most bytes of all prompts and replies on a page, of one part of a prompt, and of one reply.
 const ROOM: usize = 3 * 1024 * 1024;
 const MAX_PART: usize = 64 * 1024;
 
@@ -22,7 +22,7 @@ pub(super) struct PromptPart {
     calls: Vec<Line>,
     replies: BTreeMap<(CommandKey, u32), Reply>,
     room: TextBudget,
-    /// Why no prompt is shown. `None`: they are.
+    /// Why prompts are not shown. `None`: they are.
     why_not: Option<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! At which event a page is, and what is hidden for that.
+//! The event that a page shows, and what is hidden at that event.
 
 use loop_core::types::CommandKey;
 use maud::{Markup, html};
@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::super::shell::PagePlace;
 use super::super::span::EventSpan;
 
-/// At which event a page is.
+/// The event that a page shows.
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
     pub(super) at: u64,
@@ -14,23 +14,23 @@ pub(super) struct Shown {
     pub(super) place: PagePlace,
     /// Whether the caller may begin a run of the same item.
     pub(super) begins_again: bool,
-    /// How the whole of a cut text is had.
+    /// How to get the rest of a cut text.
     pub(super) rest: String,
 }
 
 impl Shown {
-    /// Whether what has this span is hidden.
+    /// Whether something with this span is hidden.
     pub(super) fn hides(&self, span: EventSpan) -> bool {
         !span.shows(self.at)
     }
 
-    /// Whether what begins with this event is hidden.
+    /// Whether something that begins with this event is hidden.
     pub(super) fn is_before(&self, from: u64) -> bool {
         self.at < from
     }
 }
 
-/// What is there in place of a part that is empty, until the event with which something is in it.
+/// The placeholder of an empty part, until the event with which it gets content.
 pub(super) fn nothing(shown: &Shown, until: Option<u64>, text: &str) -> Markup {
     let span = EventSpan { from: 0, until };
     html! {
@@ -38,12 +38,12 @@ pub(super) fn nothing(shown: &Shown, until: Option<u64>, text: &str) -> Markup {
     }
 }
 
-/// The name of a place on the page for an action or call: `2/action-0` is `c2-action-0`.
+/// The anchor of an action or call: `2/action-0` is `c2-action-0`.
 pub(in crate::pages) fn anchor(key: CommandKey) -> String {
     format!("c{}", key.to_string().replace('/', "-"))
 }
 
-/// The value of `display` of an SVG element, which has no attribute `hidden`. The script takes both for the same.
+/// The value of `display` of an SVG element, which has no attribute `hidden`. The script treats both alike.
 pub(super) fn none_if(is_hidden: bool) -> Option<&'static str> {
     is_hidden.then_some("none")
 }

@@ -1,5 +1,5 @@
-//! Runs over time, and by domain and model: how many, how they ended, what they cost, how long they took. Each bar has its
-//! numbers as text.
+//! Charts of runs over time, and by domain and model: counts, outcomes, cost and duration. Each bar has its numbers as
+//! text.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use super::tally::{Durations, RunTally, Tallied, TallyKey};
 use crate::pages::run::{cost, look_of};
 use crate::pages::text::{day, duration, grouped, heads, t};
 
-/// How many days, and how many pairs of domain and model are shown.
+/// The most days, and the most pairs of domain and model.
 const MAX_DAYS: usize = 31;
 const MAX_PAIRS: usize = 20;
-/// How many domains have a colour of their own.
+/// The most domains with a colour of their own.
 const COLOURS: usize = 5;
 
-/// Runs that are shown together.
+/// Runs that are shown as one bar.
 #[derive(Clone, Debug, Default)]
 struct Group {
     runs: u64,
@@ -28,7 +28,7 @@ struct Group {
     durations: Durations,
 }
 
-/// What the charts show: the names of each row of a table, and its runs.
+/// The rows of the charts: their names and their runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Charts {
     domains: Vec<String>,
@@ -50,7 +50,7 @@ impl Group {
         self.durations.add(&kind.durations);
     }
 
-    /// The share of those that have ended which were answered.
+    /// The share of answered runs among those that have ended.
     fn answered(&self) -> String {
         let answered = self.outcomes.get("answered").copied().unwrap_or_default();
         let share = (answered * 100 + self.ended / 2).checked_div(self.ended);
@@ -163,7 +163,7 @@ impl Group {
 /// Milliseconds of a day.
 pub(super) const DAY_MS: u64 = 86_400_000;
 
-/// A bar of parts that follow each other, each with its class and its amount; `whole` is as wide as the bar.
+/// A bar with stacked parts, each with its class and its amount. `whole` is the amount of the full width.
 pub(super) fn stacked(parts: impl Iterator<Item = (String, u64)>, whole: u64) -> Markup {
     let scaled = |amount: u64| (u128::from(amount) * 1_000 / u128::from(whole)) as u64;
     let mut end = 0_u64;

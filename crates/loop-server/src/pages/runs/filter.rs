@@ -1,4 +1,4 @@
-//! Which runs are listed, and in which order.
+//! The filter and the order of the list of runs.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use loop_inspect::listed::ListedRun;
 use super::tally::day_of;
 use crate::pages::text::cut;
 
-/// Which runs are listed. A run fits if it fits all of it.
+/// A filter of the list of runs. A run must match every field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(default)]
 pub struct RunsFilter {
@@ -38,19 +38,19 @@ pub struct RunsFilter {
     pub sort: String,
 }
 
-/// A filter as runs are compared with it.
+/// A filter, parsed for matching.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
     text: String,
     since: Option<u64>,
     cost: Option<PicoUsd>,
     duration_ms: Option<u64>,
-    /// The runs that the search found. `None`: nothing is searched for.
+    /// The results of the search. `None`: the filter has no search.
     found: Option<BTreeSet<RunId>>,
 }
 
 impl RunsFilter {
-    /// What it asks for, and what of it cannot be asked for.
+    /// The parsed filter, and what of it is not valid.
     pub(super) fn wanted(&self, found: Option<BTreeSet<RunId>>) -> (Wanted, Option<String>) {
         let day: Result<jiff::civil::Date, _> = self.since.trim().parse();
         let since = day.ok().and_then(|day| day.to_zoned(jiff::tz::TimeZone::UTC).ok());
@@ -91,12 +91,12 @@ impl RunsFilter {
             && wanted.found.as_ref().is_none_or(|found| found.contains(&RunId::new(run.run.as_str())))
     }
 
-    /// Whether every run fits.
+    /// Whether every run matches.
     pub(super) fn fits_all(&self) -> bool {
         Self { sort: String::new(), ..self.clone() } == Self::default()
     }
 
-    /// The filter as the query of an address, without its beginning.
+    /// The filter as a query string.
     pub(super) fn query(&self) -> String {
         let all = [
             ("domain", &self.domain),
@@ -116,13 +116,13 @@ impl RunsFilter {
         given.map(|(name, value)| format!("{name}={}", encoded(value))).collect::<Vec<_>>().join("&")
     }
 
-    /// The address of a list with this filter.
+    /// The URL of the list with this filter.
     pub(super) fn address(&self) -> String {
         let query = self.query();
         if query.is_empty() { "/".to_owned() } else { format!("/?{query}") }
     }
 
-    /// The number by which a run is sorted, the largest first. Runs with the same one are sorted by their start.
+    /// The sort key of a run, largest first. Runs with the same key are sorted by their start.
     pub(super) fn sort_key(&self, run: &ListedRun) -> u64 {
         match self.sort.as_str() {
             "oldest" => !run.started_unix_ms,
@@ -144,7 +144,7 @@ impl RunsFilter {
     }
 }
 
-/// A text as a value in the query of an address.
+/// A text, percent-encoded for a query string.
 pub(in crate::pages) fn encoded(text: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),

@@ -1,4 +1,4 @@
-//! The runs of a journal: what waits for people first, a list, what they came to over time, and why they stopped.
+//! The page of a journal's runs: what waits for people, the list with its filter, charts over time, and stop reasons.
 
 mod charts;
 mod filter;
@@ -23,17 +23,17 @@ pub use filter::RunsFilter;
 pub(super) use filter::encoded;
 pub(super) use tally::{KeptRuns, RunOrder, RunTally};
 
-/// How many runs are on a page.
+/// The runs on one page.
 pub const RUNS_PER_PAGE: usize = 50;
-/// How many stop reasons and waiting runs are shown.
+/// The most stop reasons and waiting runs.
 const MAX_REASONS: usize = 12;
 const MAX_WAITING: usize = 20;
-/// Characters of an id that are shown: its time to the millisecond, so that two are seldom the same.
+/// The characters of an id that are shown. They are its time to the millisecond, so they seldom collide.
 const SHORT_ID: usize = 13;
-/// Bytes of a title that are shown.
+/// The most bytes of a title.
 const MAX_TITLE: usize = 120;
 
-/// The runs of a journal as their page shows them.
+/// The content of the page of runs.
 #[derive(Clone, Debug)]
 pub struct RunsPage {
     filter: RunsFilter,
@@ -54,28 +54,28 @@ pub struct RunsPage {
     /// The cursor of the next page. `None`: it is the last.
     next: Option<String>,
     is_first: bool,
-    /// Whether there are older runs, which are in no total.
+    /// Whether there are older runs, which no total includes.
     is_cut: bool,
-    /// What of the filter is left out, and why.
+    /// The parts of the filter that are not valid, and why.
     wrong: Option<String>,
-    /// How many runs that have ended could not be searched yet.
+    /// How many ended runs are not yet in the search index.
     unsearched: u64,
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
-    /// The runs. `None`: nothing was searched for.
+    /// The runs. `None`: there was no search.
     pub(super) runs: Option<BTreeSet<RunId>>,
-    /// How many runs are not in the index yet.
+    /// How many runs are not yet in the index.
     pub(super) left: u64,
-    /// Why nothing was searched for.
+    /// Why there was no search.
     pub(super) wrong: Option<String>,
 }
 
 impl RunsPage {
-    /// What the page shows of these runs. `before` is the cursor of the page: runs that come after it in the list. One that
-    /// is not a cursor begins at the newest run.
+    /// The content of the page for these runs. `before` is the cursor of the page. If it is not valid, the page begins
+    /// with the newest run.
     pub fn of(all: &[ListedRun], filter: RunsFilter, before: Option<&str>) -> Self {
         let mut runs = KeptRuns::default();
         let (ended, tally) = (Arc::make_mut(&mut runs.ended), Arc::make_mut(&mut runs.tally));
@@ -91,8 +91,8 @@ impl RunsPage {
         Self::kept(&runs, &|_| true, filter, before, Found::default())
     }
 
-    /// The same of the runs that are kept, as far as the caller `sees` their domains. The totals of
-    /// all runs are counted already.
+    /// The content of the page for the cached runs, as far as the caller `sees` their domains. The totals of all runs
+    /// are counted already.
     pub(super) fn kept(
         runs: &KeptRuns,
         sees: &dyn Fn(&str) -> bool,
@@ -157,7 +157,7 @@ impl RunsPage {
     }
 
     #[cfg(feature = "http")]
-    /// Sets how many entries the runs of the page have: one that has ended may still be saved.
+    /// Sets the number of entries of the runs on the page. An ended run gets another entry when it is saved.
     pub(super) fn count_entries(&mut self, lines: &[RunLine]) {
         for row in &mut self.rows {
             if let Some(line) = lines.iter().find(|line| line.run.as_str() == row.run) {
@@ -172,7 +172,7 @@ impl RunsPage {
         self.rows.iter_mut().for_each(|row| row.label = labels.remove(&RunId::new(row.run.as_str())));
     }
 
-    /// The address of the next page. `None`: it is the last.
+    /// The URL of the next page. `None`: it is the last.
     pub fn next_page(&self) -> Option<String> {
         let cursor = encoded(self.next.as_deref()?);
         let address = self.filter.address();
@@ -181,7 +181,7 @@ impl RunsPage {
     }
 }
 
-/// The number by which the last run of a page was sorted, and its place among those with the same one.
+/// Parses a cursor: the sort key of the last run on a page, and its order among runs with the same key.
 fn read_cursor(text: &str) -> Option<(u64, RunOrder)> {
     let mut parts = text.splitn(3, '.');
     let mut number = || parts.next()?.parse().ok();
@@ -189,7 +189,7 @@ fn read_cursor(text: &str) -> Option<(u64, RunOrder)> {
     Some((key, RunOrder { unix_ms, run: parts.next()?.to_owned() }))
 }
 
-/// The runs of a page in their order, and whether there are more. All are looked at, and only those of the page are sorted.
+/// The runs of a page in order, and whether there are more. Only those of the page are sorted.
 fn sorted<'a>(
     filter: &RunsFilter,
     all: impl Iterator<Item = &'a ListedRun>,
@@ -208,7 +208,7 @@ fn sorted<'a>(
     (all.into_iter().map(|(_, run)| run).collect(), has_more)
 }
 
-/// Class or state, reason, and how many runs, the most frequent first.
+/// The class or state, the reason, and the number of runs, most frequent first.
 fn reasons(runs: &RunTally) -> Vec<(String, String, u64)> {
     let mut counts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for (key, kind) in runs.kinds() {
@@ -221,7 +221,7 @@ fn reasons(runs: &RunTally) -> Vec<(String, String, u64)> {
     all
 }
 
-/// The page of the runs of a journal. What has `data-live` is renewed by the script.
+/// The page as HTML. The script reloads elements with `data-live`.
 pub fn runs(page: &RunsPage) -> String {
     let content = html! {
         h1 { "Runs" }
@@ -379,7 +379,7 @@ impl RunsPage {
         }
     }
 
-    /// The head of a column by which the list can be sorted. By time it goes both ways.
+    /// A column head that sorts the list. The time column sorts both ways.
     fn head(&self, name: &str, sort: &str, is_number: bool) -> Markup {
         let by_time = self.filter.is_by_time();
         let (order, next) = match (sort, self.filter.sort.as_str()) {
@@ -399,7 +399,7 @@ impl RunsPage {
     }
 }
 
-/// Item and title of a run, as far as there is room.
+/// The item and title of a run, cut to fit.
 fn title(run: &ListedRun) -> Markup {
     let part = |text: &str| {
         let cut = cut(text, MAX_TITLE);
@@ -435,7 +435,7 @@ fn row(run: &ListedRun) -> Markup {
     }
 }
 
-/// A choice among names, or `none` of them.
+/// A selection of one of these names, or of `none`.
 fn choice(name: &str, label: &str, none: &str, names: &[String], chosen: &str) -> Markup {
     let is_other = !chosen.is_empty() && !names.iter().any(|name| name == chosen);
     html! {

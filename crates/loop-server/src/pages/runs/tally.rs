@@ -1,4 +1,4 @@
-//! Runs in their order, and how many there are of each kind, counted up and down.
+//! Runs in order, with incremental counts by domain, day, outcome, model and confidence.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use loop_inspect::listed::ListedRun;
 
 use super::charts::DAY_MS;
 
-/// The place of a run in a list: by the time of its start, then by its id. A list begins with the greatest.
+/// The order of a run in a list: by start time, then by id. Lists begin with the greatest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::pages) struct RunOrder {
     pub(in crate::pages) unix_ms: u64,
@@ -21,37 +21,37 @@ impl RunOrder {
     }
 }
 
-/// The runs of a journal, of which the page of runs is made.
+/// The cached runs of a journal, for the page of runs.
 #[derive(Clone, Debug, Default)]
 pub(in crate::pages) struct KeptRuns {
-    /// Those that have ended or cannot be read.
+    /// Runs that have ended or cannot be read.
     pub(in crate::pages) ended: Arc<BTreeMap<RunOrder, Arc<ListedRun>>>,
-    /// How many those are.
+    /// Their counts.
     pub(in crate::pages) tally: Arc<RunTally>,
     /// The others, newest first.
     pub(in crate::pages) open: Vec<ListedRun>,
-    /// Whether there are older runs besides.
+    /// Whether there are older runs that are not cached.
     pub(in crate::pages) is_cut: bool,
 }
 
-/// What runs are counted by.
+/// The key that runs are counted by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TallyKey {
     /// The day of the start (UTC), in days since 1970.
     pub(super) day: u64,
     pub(super) domain: String,
     pub(super) outcome: String,
-    /// The stop reason, or the state of a run that has none.
+    /// The stop reason, or the state of a run without one.
     pub(super) reason: String,
     pub(super) has_reason: bool,
-    /// Empty: it is not known.
+    /// Empty: unknown.
     pub(super) model: String,
     /// Empty: the protocol states none.
     pub(super) confidence: String,
     pub(super) state: &'static str,
 }
 
-/// Runs of one kind: how many, what they cost and how long they took.
+/// The runs of one key: their number, cost and duration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tallied {
     pub(super) runs: u64,
@@ -59,7 +59,7 @@ pub(super) struct Tallied {
     pub(super) durations: Durations,
 }
 
-/// How many runs took how long, in milliseconds to two digits.
+/// A histogram of durations in milliseconds, rounded to two digits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Durations(BTreeMap<u64, u64>);
 
@@ -74,7 +74,7 @@ impl Durations {
         other.0.iter().for_each(|(ms, count)| *self.0.entry(*ms).or_default() += count);
     }
 
-    /// The time within which so many of a hundred runs ended. `None`: there are none.
+    /// The duration within which this percentage of runs ended. `None`: there are no runs.
     pub(super) fn percentile(&self, nth: u64) -> Option<u64> {
         let rank = (self.0.values().sum::<u64>() * nth).div_ceil(100).max(1);
         let mut seen = 0;
@@ -85,7 +85,7 @@ impl Durations {
     }
 }
 
-/// How many runs there are of each kind.
+/// The counts of runs by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::pages) struct RunTally {
     kinds: BTreeMap<TallyKey, Tallied>,
@@ -126,7 +126,7 @@ impl RunTally {
     }
 
     #[cfg(feature = "http")]
-    /// Takes out a run that was added.
+    /// Subtracts a run that was added.
     pub(in crate::pages) fn remove(&mut self, run: &ListedRun) {
         let key = TallyKey::of(run);
         let Some(kind) = self.kinds.get_mut(&key) else { return };
@@ -146,7 +146,7 @@ impl RunTally {
         self.kinds.iter()
     }
 
-    /// The same with those of another one, if these are `kept`.
+    /// Adds the counts of another tally whose keys are `kept`.
     pub(super) fn with(&mut self, other: &Self, kept: impl Fn(&TallyKey) -> bool) {
         for (key, more) in other.kinds().filter(|(key, _)| kept(key)) {
             let kind = self.kinds.entry(key.clone()).or_default();
@@ -159,7 +159,7 @@ impl RunTally {
         }
     }
 
-    /// All values of one part of the kinds.
+    /// All values of one part of the keys.
     pub(super) fn names<'a>(&'a self, of: impl Fn(&'a TallyKey) -> &'a str) -> Vec<String> {
         let names: BTreeSet<&str> = self.kinds.keys().map(of).filter(|name| !name.is_empty()).collect();
         names.into_iter().map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! Which events may be accepted: time, tries, people, stops. Read from the state before the event.
+//! Checks which events may be accepted: time, attempts, people, stops. It reads the state before the event.
 
 use loop_core::invariants::{Past, Transition};
 use loop_core::run::{PersonAnswer, Phase, PromptSize, Refusal, SaveResult, StopMode};
@@ -7,7 +7,7 @@ use loop_core::{EventKind, Run, Verdict};
 
 use crate::sim::check::{Checked, Ghost, call, check, is_working, must, work};
 
-/// What was accepted may follow the state before it.
+/// Whether the accepted event may follow the state before it.
 pub(crate) fn may_follow(step: &Transition<'_>, ghost: &Ghost) -> Checked {
     let Transition { before, event, after, .. } = step;
     must(event.at >= before.now() && after.now() == event.at, "time goes forward", || {
@@ -78,7 +78,7 @@ fn is_in_flight(run: &Run, key: CommandKey, attempt: u32) -> bool {
     works || reads.any(|read| (read.key, read.attempt) == (key, attempt) && read.observation.is_none())
 }
 
-/// I-1: a shared budget refuses what it does not cover, together with the final pass after it, and nothing else.
+/// I-1: a shared budget refuses a call exactly if it does not cover the call and the final pass after it.
 fn is_not_covered(before: &Run, kind: &EventKind) -> Checked {
     let EventKind::CallRefused { key, prompt_bytes, shared_bytes, refusal, .. } = kind else { return Ok(()) };
     let Refusal::SharedBudget { left } = refusal else { return Ok(()) };
@@ -92,7 +92,7 @@ fn is_not_covered(before: &Run, kind: &EventKind) -> Checked {
     )
 }
 
-/// I-15, I-26: a request to stop is followed, enough approvals count, and what was accepted is not forgotten.
+/// I-15, I-26: a request to stop takes effect, enough approvals count, and accepted events are not forgotten.
 pub(crate) fn follows_requests(step: &Transition<'_>, past: &Past, ghost: &Ghost) -> Checked {
     let Transition { event, after, .. } = step;
     match &event.kind {

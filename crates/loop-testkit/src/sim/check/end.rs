@@ -1,4 +1,4 @@
-//! The end of a run: it came in time and within its plan, and its journal gives the same run again.
+//! Checks at the end of a run: it ended in time and within its plan, and its journal gives the same run.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use loop_core::{Event, EventKind, Run, RunSpec};
 use crate::sim::check::{Checked, Ghost, must};
 use crate::sim::{Choices, HostileWorld, SimFault, Simulated};
 
-/// One in so many of the replayed runs goes through JSON text.
+/// One in this many replayed runs is serialised to JSON text.
 const AS_TEXT: u64 = 8;
 
 pub(crate) fn endless(bound: u64, run: &Run) -> SimFault {
@@ -18,7 +18,7 @@ pub(crate) fn endless(bound: u64, run: &Run) -> SimFault {
     SimFault { check: "I-8 a run ends within its bound of events", what }
 }
 
-/// What holds of a run that is done. `calm_since` is when faults ended, `now` when the run did.
+/// Checks a run that is done. `calm_since` is when faults ended, and `now` when the run did.
 pub(crate) fn at_the_end(run: &Run, ghost: &Ghost, calm_since: Option<u64>, now: u64) -> Checked {
     must(run.outcome().is_some(), "I-8 a run that is done has an outcome", || run.phase().name().to_owned())?;
     let sub_calls = run.totals().sub_calls;
@@ -32,7 +32,7 @@ pub(crate) fn at_the_end(run: &Run, ghost: &Ghost, calm_since: Option<u64>, now:
     must(took <= most, "I-8 a run ends in time once faults have ended", || format!("{took} ms of {most} ms"))
 }
 
-/// S4-62: a run stays within what `loopgate plan` says of its spec. What a provider reports of tokens may exceed it.
+/// S4-62: a run stays within the plan of its spec. Only usage that a provider reports may exceed it.
 pub(crate) fn is_within_plan(run: &Run, spec: &Arc<RunSpec>) -> Checked {
     let (worst, totals) = (WorstCase::of(spec), run.totals());
     let fits = totals.passes <= worst.passes
@@ -41,7 +41,8 @@ pub(crate) fn is_within_plan(run: &Run, spec: &Arc<RunSpec>) -> Checked {
     must(fits, "S4-62 a run stays within its plan", || format!("{totals:?} of {worst:?}"))
 }
 
-/// I-11, I-12: the journal gives the same notes and the same state, and each prefix can be resumed and driven to an end.
+/// I-11, I-12: the journal gives the same notes and the same state, and each prefix can be resumed and driven to an
+/// end.
 pub(crate) fn replay(world: &HostileWorld, simulated: &Simulated, seed: u64) -> Checked {
     let check = "I-11 a replay gives the same run";
     let as_text = seed.is_multiple_of(super::REPLAYED * AS_TEXT);
@@ -78,7 +79,7 @@ fn stored(event: &Event, as_text: bool) -> Result<Event, SimFault> {
     read.map_err(|error| SimFault { check: "I-11 an event reads back", what: error.to_string() })
 }
 
-/// I-12: a prefix is resumed, and ends by itself.
+/// I-12: a prefix can be resumed, and then ends.
 fn resumes(mut run: Run) -> Checked {
     let check = "I-12 a prefix of a journal can be resumed";
     let mut choices = Choices::of_list(Vec::new());

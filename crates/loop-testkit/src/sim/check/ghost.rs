@@ -1,4 +1,4 @@
-//! What the checks remember of the way to a state, kept from events and from notes.
+//! Ghost state: what the checks remember of the events and notes before a state.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use loop_core::{EventKind, Note, Run};
 
 use crate::sim::check::call;
 
-/// What the checks remember.
+/// The ghost state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ghost {
     /// The total cost that the shared budget permits. `None`: it has refused no call since the last resume.
     pub(crate) shared: Option<PicoUsd>,
     /// How many instructions were accepted.
     pub(crate) instructions: usize,
-    /// When the open call may be tried again, as the provider said.
+    /// When the provider permits the next attempt of the open call.
     pub(crate) retry_at: Option<(CommandKey, Millis)>,
     /// Whether a stop is requested.
     pub(crate) stop: Option<StopMode>,
@@ -24,7 +24,7 @@ pub(crate) struct Ghost {
     pub(crate) saved: u32,
     /// How many sub-calls of tools and checks were charged.
     pub(crate) sub_calls: u32,
-    /// The key of the first try of a write whose last try failed in a way that may pass, by tool and arguments.
+    /// The key of the first attempt of each write whose last attempt may be retried, by tool and arguments.
     pub(crate) retryable: BTreeMap<(String, String), CommandKey>,
     /// Milliseconds that do not count against the wall clock.
     uncounted_ms: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Ghost {
 }
 
 impl Ghost {
-    /// What is known at the start.
+    /// The ghost state at the start.
     pub(crate) fn start(run: &Run) -> Self {
         Self { waiting_since: waiting_since(run), ..Self::default() }
     }
@@ -71,7 +71,7 @@ impl Ghost {
         self.evidence(step);
     }
 
-    /// Another call waits for nothing. A main call that becomes the final pass waits for what it waited for.
+    /// Resets what belongs to the previous call. A main call that becomes the final pass keeps its wait.
     fn next_call(&mut self, step: &Transition<'_>) {
         let key = |run: &Run| call(run).map(|call| call.key);
         let (before, after) = (key(step.before), key(step.after));
@@ -105,7 +105,7 @@ impl Ghost {
         run.now().0.saturating_sub(self.uncounted_ms).saturating_sub(waiting)
     }
 
-    /// Which writes may be tried again, from the results that were stored in this step.
+    /// Updates which writes may be retried, from the results of this step.
     fn evidence(&mut self, step: &Transition<'_>) {
         let spec = step.after.spec();
         for evidence in step.after.evidence().iter().skip(step.before.evidence().len()) {

@@ -1,7 +1,7 @@
-//! What a simulation checks after each event and at the end of a run, beside the invariants of the core.
+//! Checks of a simulation after each event and at the end of a run, in addition to the core's invariants.
 //!
-//! Invariants see states and steps. What is here needs more: which events may be accepted at all, what a provider
-//! reported, and what the simulation itself knows. [`Ghost`] is what the checks remember of the way to a state.
+//! The core's invariants only see states and steps. The checks here need more: which events may be accepted, what a
+//! provider reported, and what the simulation itself knows. [`Ghost`] is their memory.
 
 mod accepted;
 mod end;
@@ -18,18 +18,17 @@ use crate::sim::SimFault;
 pub(crate) use end::{at_the_end, endless, is_within_plan, replay};
 pub(crate) use ghost::Ghost;
 
-/// One run in so many is replayed from its journal, and continued from one of its prefixes.
+/// One in this many runs is replayed from its journal, and continued from one of its prefixes.
 pub(crate) const REPLAYED: u64 = 16;
 
 pub(crate) type Checked = Result<(), SimFault>;
 
-/// What must hold, or a fault that names the check.
+/// A fault that names the check, unless `holds`.
 pub(crate) fn must(holds: bool, check: &'static str, what: impl FnOnce() -> String) -> Checked {
     if holds { Ok(()) } else { Err(SimFault { check, what: what() }) }
 }
 
-/// Checks one step, and moves the ghost to the state after it. `past` is what the invariants remember of the way to the
-/// state before the step.
+/// Checks one step, and updates the ghost state. `past` is the invariants' memory of the state before the step.
 pub(crate) fn step(step: &Transition<'_>, past: &Past, ghost: &mut Ghost) -> Checked {
     accepted::may_follow(step, ghost)?;
     accepted::follows_requests(step, past, ghost)?;
@@ -43,25 +42,25 @@ pub(crate) fn step(step: &Transition<'_>, past: &Past, ghost: &mut Ghost) -> Che
     results::keeps_time(step.after, ghost)
 }
 
-/// Checks what is tried again in the state after a step. `past` is what the invariants remember of the way to it.
+/// Checks attempts in the state after a step. `past` is the invariants' memory of it.
 pub(crate) fn tries(run: &Run, past: &Past, ghost: &Ghost) -> Checked {
     results::have_one_key(run, past, ghost)
 }
 
-/// A rejected event leaves the run as it was.
+/// Checks that a rejected event changed nothing.
 pub(crate) fn rejected(before: &Run, after: &Run, event: &Event, why: &Rejected) -> Checked {
     must(before == after, "a rejected event changes nothing", || {
         format!("{} was rejected ({why}), and the run changed", event.kind.name())
     })
 }
 
-/// A driver that only does what is commanded is not rejected.
+/// The fault of a rejected event that was commanded.
 pub(crate) fn refused_a_driver(event: &Event, why: &Rejected) -> SimFault {
     let what = format!("{} is commanded, and was rejected: {why}", event.kind.name());
     SimFault { check: "what is commanded is accepted", what }
 }
 
-/// The batch that the phase has open.
+/// The open batch of the phase.
 pub(crate) fn batch(run: &Run) -> Option<&Batch> {
     match run.phase() {
         Phase::Running { batch, .. } | Phase::Stopping(Stopping { batch: Some(batch), .. }) => Some(batch),
@@ -69,7 +68,7 @@ pub(crate) fn batch(run: &Run) -> Option<&Batch> {
     }
 }
 
-/// The work that the phase has open or settled.
+/// The open and settled work of the phase.
 pub(crate) fn work(run: &Run) -> &[Work] {
     batch(run).map_or(&[], |batch| &batch.work)
 }

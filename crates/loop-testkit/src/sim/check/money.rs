@@ -1,4 +1,4 @@
-//! Cost and tokens: charges are what was reported, and reserves are what is in flight.
+//! Checks of cost and tokens: charges equal what was reported, and reserves equal what is in flight.
 
 use loop_core::invariants::Transition;
 use loop_core::run::Reserve;
@@ -8,7 +8,7 @@ use loop_core::{EventKind, Note, Run};
 
 use crate::sim::check::{Checked, Ghost, call, check, must, work};
 
-/// Tokens by which a strict bound exceeds the bytes of a prompt.
+/// Tokens that a strict bound adds to the bytes of a prompt.
 const FRAME: u64 = 256;
 
 /// I-21: a reported usage is charged at the model's price, and a sub-call that a tool reports is charged.
@@ -36,7 +36,7 @@ fn reported(step: &Transition<'_>) -> Checked {
     })
 }
 
-/// A sub-call that a smart tool or a check reports is charged.
+/// Whether the sub-call of a smart tool or a check is charged.
 fn sub_call(step: &Transition<'_>) -> Checked {
     let (key, is_due) = match &step.event.kind {
         EventKind::ToolFinished { key, observation, .. } => {
@@ -51,7 +51,7 @@ fn sub_call(step: &Transition<'_>) -> Checked {
     must(!is_due || charge(step, *key).is_some(), "I-21 a sub-call is charged", || key.to_string())
 }
 
-/// I-1: the rest of a shared budget is the least that it has left since the last resume.
+/// I-1: the rest of a shared budget is the least that it has had since the last resume.
 pub(crate) fn shares_what_is_left(run: &Run, ghost: &Ghost) -> Checked {
     let said = run.shared_limit();
     must(said == ghost.shared, "I-1 the rest of a shared budget is not exceeded", || {
@@ -77,7 +77,7 @@ pub(crate) fn a_strict_reserve_covers(step: &Transition<'_>) -> Checked {
     must(covers && pays, "I-1 a strict reserve covers the whole prompt", || format!("{reserve:?}"))
 }
 
-/// I-1: what the run says is reserved is what its phase has in flight.
+/// I-1: the reserve of the run is that of the calls in flight.
 pub(crate) fn reserves_what_is_in_flight(run: &Run) -> Checked {
     let (said, shown) = (run.reserved(), reserved(run));
     let same = (said.input_tokens, said.output_tokens) == (shown.input_tokens, shown.output_tokens)

@@ -1,4 +1,5 @@
-//! Results and tries: partial replies decide nothing, each result is that of its action, and time is counted once.
+//! Checks of results and attempts: partial replies decide nothing, each result belongs to its action, and time is
+//! counted once.
 
 use loop_core::invariants::{Past, Transition};
 use loop_core::spec::{RepeatScope, Repeats};
@@ -8,7 +9,7 @@ use loop_core::{Command, EventKind, Note, Run, Verdict};
 use crate::sim::check::{Checked, Ghost, must, work};
 use crate::sim::world::CUT;
 
-/// I-19: a reply that broke off runs nothing, makes no pass, and leaves no half section.
+/// I-19: a broken-off reply runs nothing, completes no pass, and leaves no partial section.
 pub(crate) fn partial_replies_decide_nothing(step: &Transition<'_>) -> Checked {
     let check = "I-19 a partial reply decides nothing";
     let half = step.after.document().sections.iter().any(|section| section.body.contains(CUT));
@@ -23,7 +24,7 @@ pub(crate) fn partial_replies_decide_nothing(step: &Transition<'_>) -> Checked {
     must(!runs && !passes, check, || "a call that failed was acted on".to_owned())
 }
 
-/// I-5: each result is that of its action.
+/// I-5: each result belongs to its action.
 pub(crate) fn belong_to_their_actions(run: &Run) -> Checked {
     for action in run.actions().iter().filter(|action| action.evidence.is_some()) {
         let Some(evidence) = run.evidence().iter().find(|evidence| Some(evidence.id) == action.evidence)
@@ -38,7 +39,7 @@ pub(crate) fn belong_to_their_actions(run: &Run) -> Checked {
     Ok(())
 }
 
-/// I-6: a write whose last try may be repeated runs again under its first key.
+/// I-6: a write that may be retried runs again under its first key.
 pub(crate) fn have_one_key(run: &Run, past: &Past, ghost: &Ghost) -> Checked {
     let is_scoped = run.spec().gate.scope == RepeatScope::Run && run.spec().repeats() == Repeats::NeverRerun;
     if !is_scoped || !run.eager_reads().is_empty() {
@@ -58,7 +59,7 @@ pub(crate) fn have_one_key(run: &Run, past: &Past, ghost: &Ghost) -> Checked {
     Ok(())
 }
 
-/// H7: time that people take and time without a driver does not count, and the run does not work beyond its wall clock.
+/// H7: time that people take and time without a driver do not count, and the run does not work beyond its time limit.
 pub(crate) fn keeps_time(run: &Run, ghost: &Ghost) -> Checked {
     let (elapsed, said) = (ghost.elapsed_ms(run), run.elapsed_ms());
     must(elapsed == said, "H7 the wall clock counts what it should", || {

@@ -27,8 +27,8 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct KillOnDrop(pub(crate) Group);
 
-/// Kills all programs that command tools have started, with their groups. For a process that ends: what is dropped with a
-/// runtime may be dropped too late.
+/// Kills all programs that command tools have started, with their groups. Call it when the process ends, because values
+/// that are dropped with a runtime may be dropped too late.
 pub fn kill_commands() {
     let live: Vec<_> = live().iter().filter_map(Weak::upgrade).collect();
     for group in live {

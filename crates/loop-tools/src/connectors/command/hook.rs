@@ -13,7 +13,7 @@ use super::run::{Broken, Ended, Job, work};
 /// How many bytes of what it says are read.
 const MAX_BYTES: usize = 4_096;
 
-/// A program with its arguments, which nothing of a run gets into.
+/// A program with fixed arguments, which take nothing from a run.
 #[derive(Clone, Debug)]
 pub struct HookCommand {
     program: String,

@@ -13,13 +13,13 @@ pub struct SandboxFolders {
     pub write: Vec<PathBuf>,
 }
 
-/// How far the system keeps a sandbox.
+/// How much of a sandbox the system enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SandboxSupport {
     /// All of it is enforced.
     Full,
-    /// The kernel is older than some of it.
+    /// The kernel is too old for a part of it.
     Partial,
     /// The kernel, or the system, has no Landlock: nothing is enforced.
     None,
@@ -41,7 +41,7 @@ impl Sandbox {
 }
 
 impl SandboxSupport {
-    /// What this system does. It is tried out on a thread that ends with it.
+    /// What this system enforces, found out by a trial on a thread of its own.
     pub fn of_this_system() -> Self {
         let tried = thread::spawn(|| enforce(&SandboxFolders::default()));
         tried.join().ok().and_then(Result::ok).unwrap_or(Self::None)

@@ -8,7 +8,7 @@ use crate::connectors::command::sandbox::SandboxFolders;
 /// The most bytes of a program's output that are kept, unless the settings give another number.
 pub const COMMAND_BYTES_MAX: usize = 262_144;
 
-/// What a command tool is made from. Placeholders `{name}` in `args` and `stdin` are parameters of the tool,
+/// The settings of a command tool. Placeholders `{name}` in `args` and `stdin` are parameters of the tool,
 /// `{scope.account}`, `{scope.account_name}`, `{scope.asset}`, `{scope.item}`, `{scope.person}` or `{call_key}`.
 #[derive(Clone, Debug)]
 pub struct CommandSettings {

@@ -28,8 +28,8 @@ const FIRST_WORDS: usize = 20;
 
 /// A tool over a folder of Markdown and text files: it takes words, and returns the passages that match them.
 ///
-/// By itself it hands on the best three. As the source of a [`Smart`](crate::Smart) tool it offers the best twelve to a
-/// model (S0-60), and the best three remain the way without one (S0-76).
+/// Alone it returns the best three. As the source of a [`Smart`](crate::Smart) tool it offers the best twelve to a
+/// model, and falls back to the best three.
 #[derive(Clone, Debug)]
 pub struct DocsTool {
     declaration: ToolDeclaration,

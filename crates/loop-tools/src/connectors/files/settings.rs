@@ -12,7 +12,7 @@ pub const FILES_BYTES_MAX: usize = 262_144;
 /// The most files or matches that are returned, unless the settings give another number.
 pub const FILES_RESULTS_MAX: usize = 200;
 
-/// What a files tool is made from.
+/// The settings of a files tool.
 #[derive(Clone, Debug)]
 pub struct FilesSettings {
     /// The folder. It must exist when the tool is made, and nothing outside of it is reached.

@@ -1,4 +1,4 @@
-//! How a request shows who sends it.
+//! How a request authenticates.
 
 use std::fmt;
 use std::time::Duration;

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-/// What an HTTP tool asks, how, and what it returns of the answer. Texts may hold placeholders such as `{name}` for an argument,
-/// `{scope.account}` for the scope and `{call_key}` for the key that all tries of one call share.
+/// The definition of an HTTP tool: the request, and the part of the answer that it returns. Texts may hold placeholders
+/// such as `{name}` for an argument, `{scope.account}` for the scope and `{call_key}` for the key that all tries of one
+/// call share.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HttpDefinition {
     /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`. `None`: `POST` with a body, a form or GraphQL, else `GET`.
@@ -21,15 +22,15 @@ pub struct HttpDefinition {
     /// The members of a body that is sent as a form, in their order. One whose value is not given is left out, and a list is sent
     /// value by value. `None`: there is none.
     pub form: Option<Vec<(String, Value)>>,
-    /// A GraphQL document to send in place of a body. It holds no places: values go in as variables.
+    /// A GraphQL document to send in place of a body. It has no placeholders: values are sent as variables.
     pub graphql: Option<String>,
     /// The variables of the document. `None`: every parameter, under its own name.
     pub variables: Option<Value>,
-    /// A JSON pointer to what of the answer is the result. `None`: all of it, and `/data` with GraphQL.
+    /// A JSON pointer to the part of the answer that is the result. `None`: all of it, and `/data` with GraphQL.
     pub select: Option<String>,
     /// The line that each item becomes, with JSON pointers in braces such as `{/name}`. `None`: a table.
     pub markdown: Option<String>,
-    /// How the tool shows who calls. `None`: not at all.
+    /// How requests authenticate. `None`: not at all.
     pub auth: Option<HttpAuth>,
     /// The hosts that it may connect to, as `HOST` or `HOST:PORT`. `None`: the URL's own.
     pub allow: Option<Vec<String>>,
@@ -50,7 +51,7 @@ pub struct HttpDefinition {
     pub per_minute: Option<u32>,
 }
 
-/// How a call shows who makes it. Secrets are only named: each is in the credentials under the name of its variable.
+/// How requests authenticate. Secrets are only named: each is in the credentials under the name of its variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HttpAuth {
     /// `authorization: Bearer …`.
@@ -86,15 +87,15 @@ pub enum HttpAuth {
         /// The variable with the password.
         password_env: String,
     },
-    /// A token that a server gives for a client's own secret: OAuth 2.0, client credentials.
+    /// A token of an OAuth 2.0 server, by client credentials.
     ClientCredentials {
-        /// Where the token is asked for.
+        /// The URL of the token endpoint.
         token_url: String,
         /// The client's id.
         client_id: String,
         /// The variable with the client's secret.
         client_secret_env: String,
-        /// What the token is to be good for. Empty: the server's own choice.
+        /// The scope of the token. Empty: the server's own choice.
         scope: String,
     },
 }

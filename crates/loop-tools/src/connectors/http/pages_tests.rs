@@ -172,7 +172,7 @@ async fn a_page_that_fails_fails_the_call() {
     assert_eq!(result.error.as_deref(), Some("the server answered 400 Bad Request: bad page"));
     let server = TestServer::always(json_answer(&json!({ "items": { "id": 1 } }))).await;
     let result = call(&reader(&with(&server, HttpPaging::Link, 5), &[]), json!({})).await;
-    assert_eq!(result.error.as_deref(), Some("what is selected of a page is no list; correct `select`"));
+    assert_eq!(result.error.as_deref(), Some("`select` does not select a list in the page; correct it"));
 }
 
 #[tokio::test]

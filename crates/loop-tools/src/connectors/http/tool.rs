@@ -47,13 +47,13 @@ const TIME_ALONE: Duration = Duration::from_secs(30);
 /// A tool over one HTTP request or one GraphQL document: arguments and scope go in by name, a table, lines or a text come
 /// out.
 ///
-/// It connects to the hosts that its definition names and to no others, and only to public addresses, also where a name or a
-/// redirect leads elsewhere. A place on this machine or in a private network is connected to where the definition names it
-/// with host and port. What is public is reached by the proxies of the environment (`HTTPS_PROXY`, `NO_PROXY`), which then look
-/// names up and judge where they lead.
+/// It connects to the hosts that its definition names and to no others, and only to public addresses, also where a name
+/// or a redirect leads elsewhere. A place on this machine or in a private network is connected to where the definition
+/// names it with host and port. Public addresses are reached through the proxies of the environment (`HTTPS_PROXY`,
+/// `NO_PROXY`). A proxy then resolves the names and decides where they lead.
 ///
-/// What is read is tried a second time within a call. What changes something is sent once. A write whose answer did not come
-/// may be tried again where its effect says so, and is else [`in_doubt`](ToolResult::in_doubt).
+/// A read is tried a second time within a call. A write is sent once. A write without an answer may be tried again if
+/// its effect permits, and is otherwise [`in_doubt`](ToolResult::in_doubt).
 pub struct HttpTool {
     declaration: ToolDeclaration,
     request: RequestTemplate,
@@ -89,7 +89,7 @@ impl HttpTool {
         checked.map_err(|(key, message)| ConnectorError::Http { tool, key, message })
     }
 
-    /// What is valid and should be known, a line each: places in private networks that it may connect to.
+    /// Warnings for the operator, one line each: addresses in private networks that it may connect to.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -290,7 +290,7 @@ impl Call<'_> {
                 Ok(Value::Array(items)) => items,
                 Ok(Value::Null) => Vec::new(),
                 Ok(_) | Err(_) => {
-                    let message = "what is selected of a page is no list; correct `select`";
+                    let message = "`select` does not select a list in the page; correct it";
                     return Err(Trouble::Permanent(message.to_owned()));
                 }
             };

@@ -11,15 +11,15 @@ use crate::connectors::http::client::{Client, Departure, SendError, Signed};
 use crate::connectors::http::guard::{Guard, host_of};
 use crate::connectors::http::request::{Payload, Prepared};
 
-/// An address that takes messages.
+/// A URL that receives messages.
 pub struct Webhook {
     client: Client,
     url: Url,
 }
 
 impl Webhook {
-    /// An address, and the places on this machine and in private networks that it may lead to, as `HOST:PORT`. It is asked
-    /// without encryption only with `plain_http`.
+    /// A webhook at this URL. `private` lists the addresses on this machine and in private networks that it may lead
+    /// to, as `HOST:PORT`. It connects without encryption only with `plain_http`.
     ///
     /// # Errors
     /// The key that is wrong, and what is wrong with it.

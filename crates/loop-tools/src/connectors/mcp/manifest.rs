@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::connectors::error::short_line;
 use crate::connectors::mcp::wire::REFUSED;
 
-/// What a server says that it has. All of it was written by the server.
+/// What a server lists. The server wrote all of it, so it is untrusted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct McpManifest {
     /// The name that it gives itself.
@@ -18,7 +18,7 @@ pub struct McpManifest {
     pub tools: Vec<McpToolSpec>,
     /// The resources that it lists, by URI.
     pub resources: Vec<McpResource>,
-    /// What of its lists cannot be used, a line each.
+    /// The entries of its lists that cannot be used, one line each.
     pub left_out: Vec<String>,
 }
 
@@ -126,8 +126,9 @@ impl McpToolSpec {
         digest("mcp-tool", &json!([identity, self]))
     }
 
-    /// The schema of its arguments as a tool is called by it: of an object, which is not behind a reference, and without the
-    /// defaults that their own schema refuses, whose names come with it. `None`: it takes no object.
+    /// The schema with which the tool is called, and the names of parameters whose defaults were removed. The schema is
+    /// of an object, not behind a reference, and without defaults that violate their own schema. `None`: the arguments
+    /// are not an object.
     pub fn parameters(&self) -> Option<(Value, Vec<String>)> {
         let mut members = self.input_schema.as_object()?.clone();
         for _ in 0..REFERENCES_MAX {

@@ -1,4 +1,4 @@
-//! Servers that speak the Model Context Protocol, and their tools as tools of ours.
+//! Servers of the Model Context Protocol, and their tools as [`Tool`](crate::Tool)s.
 //!
 //! ```text
 //! McpTool ─▶ McpClient ─▶ own thread ─▶ connection ─▶ program over its pipes, or streamable HTTP

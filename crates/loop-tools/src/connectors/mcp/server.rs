@@ -28,7 +28,7 @@ const TRIES_AT_ONCE: u32 = 2;
 /// The longest wait after more of them.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// Why a server could not be asked, in one line.
+/// Why a server could not be used, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct McpError {
@@ -93,19 +93,19 @@ impl McpClient {
         Ok(Self(Arc::new(Inner { plan: Arc::new(plan), orders: Mutex::new(None) })))
     }
 
-    /// What the server is known by: its name, and the program with its arguments or the URL, as they are written. What is
-    /// trusted is trusted of this server alone.
+    /// What identifies the server: its name, and the program with its arguments or the URL, as they are written. Trust
+    /// applies to this identity alone.
     pub fn identity(&self) -> Value {
         self.0.plan.identity.clone()
     }
 
-    /// Begins to start the server, and does not wait. Does nothing where it is started or being started.
+    /// Begins to start the server, without waiting. Does nothing if it is started or being started.
     pub fn start(&self, credentials: &Credentials) {
         // A thread that cannot be started is said at the first call.
         let _ = self.order(Order::Start(credentials.clone()));
     }
 
-    /// What the server says now.
+    /// What the server lists now.
     ///
     /// # Errors
     /// It does not start, does not answer in time, or does not speak the protocol.

@@ -11,7 +11,7 @@ use crate::connectors::http::HttpAuth;
 pub struct McpSettings {
     /// The server's name for messages, for example `github`.
     pub name: String,
-    /// How it is reached.
+    /// How to reach it.
     pub transport: McpTransport,
     /// How long it may take until it has started and said which tools it has.
     pub start_timeout: Duration,
@@ -24,7 +24,7 @@ pub struct McpSettings {
 pub enum McpTransport {
     /// A program that is started, and speaks over its standard input and output.
     Program(McpProgram),
-    /// A server that is there, over streamable HTTP.
+    /// A running server, over streamable HTTP.
     Http(McpHttp),
 }
 
@@ -34,8 +34,8 @@ pub enum McpTransport {
 pub struct McpProgram {
     /// The program: a name that is looked for in `PATH` once, when the server is made, or an absolute path.
     pub program: String,
-    /// The program as the configuration names it, where `program` is a path that was made of that. The server is known by
-    /// it, so that a folder with a configuration may be moved. `None`: `program` is what the configuration names.
+    /// The program as the configuration names it, where `program` is a path that was made of that. It identifies the
+    /// server, so that a folder with a configuration may be moved. `None`: `program` is what the configuration names.
     pub written: Option<String>,
     /// The arguments.
     pub args: Vec<String>,
@@ -58,7 +58,7 @@ pub struct McpHttp {
     pub url: String,
     /// Headers of every request, without secrets.
     pub headers: Vec<(String, String)>,
-    /// How requests show who sends them. `None`: not at all.
+    /// How requests authenticate. `None`: not at all.
     pub auth: Option<HttpAuth>,
     /// Places on this machine and in private networks that it may connect to, as `HOST:PORT`.
     pub private: Vec<String>,
@@ -69,7 +69,7 @@ pub struct McpHttp {
 }
 
 impl McpSettings {
-    /// The settings of a server with 10 seconds to start, and 12 for a call to show that it goes on.
+    /// The settings of a server with 10 seconds to start, and 12 seconds for a call to show progress.
     pub fn new(name: impl Into<String>, transport: McpTransport) -> Self {
         Self {
             name: name.into(),
@@ -97,7 +97,7 @@ impl McpProgram {
 }
 
 impl McpHttp {
-    /// The server at `url`, without anything that shows who asks.
+    /// The server at `url`, without authentication.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),

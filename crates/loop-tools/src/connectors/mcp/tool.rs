@@ -16,9 +16,9 @@ use crate::connectors::mcp::manifest::McpToolSpec;
 use crate::connectors::mcp::server::McpClient;
 use crate::connectors::trouble::Trouble;
 
-/// A tool that a server offers. It is called only while the server describes it as it was trusted.
+/// A tool that a server offers. It is called only while the server's description equals the trusted one.
 ///
-/// A call whose answer did not come is [`in_doubt`](ToolResult::in_doubt), unless nothing was sent.
+/// A call without an answer is [`in_doubt`](ToolResult::in_doubt), unless nothing was sent.
 #[derive(Clone, Debug)]
 pub struct McpTool {
     declaration: ToolDeclaration,
@@ -41,7 +41,7 @@ impl McpTool {
     /// that of `trusted`.
     ///
     /// # Errors
-    /// The effect is `write_keyed`, for the protocol has no place for the key of a call.
+    /// The effect is `write_keyed`, because the protocol cannot send the key of a call.
     pub fn new(
         declaration: ToolDeclaration,
         server: &McpClient,

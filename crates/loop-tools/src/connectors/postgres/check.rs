@@ -39,7 +39,7 @@ FROM pg_catalog.pg_roles r WHERE r.rolname = current_user";
 pub struct PostgresReport {
     /// Why nothing was checked. `None`: the server was asked.
     pub unreachable: Option<String>,
-    /// What is valid and should be known, a line each: rights of the role beyond what its tools need.
+    /// Warnings for the operator, one line each: rights of the role beyond what its tools need.
     pub warnings: Vec<String>,
     /// The tools whose query is wrong, by their place among those that were given, each with what is wrong.
     pub wrong: Vec<(usize, String)>,

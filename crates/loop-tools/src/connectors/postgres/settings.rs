@@ -1,4 +1,4 @@
-//! What a source of the kind is, as the operator describes it.
+//! The settings of a PostgreSQL source.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ pub struct PostgresSettings {
 /// Where a server is, and as whom tools log in.
 #[derive(Clone, Debug)]
 pub enum PostgresLogin {
-    /// Each part by itself.
+    /// Each part separately.
     Parts {
         /// A name, an address, or a folder that begins with `/` and holds the server's Unix socket.
         host: String,
@@ -173,7 +173,7 @@ impl Postgres {
         Ok(Self { pool: Arc::new(Pool::new(name, settings, encryption, place)), warnings })
     }
 
-    /// What is valid and should be known, a line each: a connection without encryption.
+    /// Warnings for the operator, one line each: a connection without encryption.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

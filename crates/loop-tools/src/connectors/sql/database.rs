@@ -35,7 +35,7 @@ impl Database {
     /// The database at `path`, for reading and nothing else.
     ///
     /// # Errors
-    /// It is not there, or it is no database.
+    /// It does not exist, or is not a database.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, ConnectorError> {
         Self::open_with(path, /*writable*/ false, BUSY_TIMEOUT)
     }
@@ -71,12 +71,12 @@ impl Database {
     /// The database at `path`, for reading and for tools that change it.
     ///
     /// # Errors
-    /// It is not there, is no database, or cannot be written.
+    /// It does not exist, is not a database, or cannot be written.
     pub fn open_writable(path: impl Into<PathBuf>) -> Result<Self, ConnectorError> {
         Self::open_with(path, /*writable*/ true, BUSY_TIMEOUT)
     }
 
-    /// The database that the script `sql_file` makes; it is made in `cache_dir` when it is first asked for.
+    /// The database that the script `sql_file` makes. It is made in `cache_dir` on first use.
     ///
     /// Its name holds a digest of the script, so that a changed script gives another database. It appears whole or not at
     /// all, and two processes may make it at once. Where `cache_dir` cannot be written, a private folder below the system's
@@ -100,8 +100,8 @@ impl Database {
 
     /// A copy of what the script `sql_file` makes, for reading and for tools that change it.
     ///
-    /// It is made in `cache_dir` when it is first asked for and keeps what is written to it. Its name holds a digest of the
-    /// script, so that a changed script begins another copy. Two processes that make it at once get the same one.
+    /// It is made in `cache_dir` on first use and keeps what is written to it. Its name holds a digest of the script,
+    /// so that a changed script begins another copy. Two processes that make it at once get the same one.
     ///
     /// # Errors
     /// The script cannot be read or does not run, or `cache_dir` cannot be written: what is written must not get lost in a

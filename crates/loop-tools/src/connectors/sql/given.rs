@@ -14,7 +14,7 @@ use crate::connectors::trouble::Trouble;
 
 /// The name of the key that all tries of one call share, and no two calls.
 pub(crate) const KEY: &str = "call_key";
-/// The names under which a query may use the scope (S0-64, S0-80).
+/// The names under which a query may use the scope.
 pub(crate) const SCOPE: [&str; 5] =
     ["scope_account", "scope_account_name", "scope_asset", "scope_item", "scope_person"];
 

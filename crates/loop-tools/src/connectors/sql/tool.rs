@@ -19,7 +19,7 @@ use crate::connectors::trouble::Trouble;
 /// in by name, a table comes out.
 ///
 /// `:target` is the parameter `target`; `:scope_account`, `:scope_account_name`, `:scope_asset`, `:scope_item` and
-/// `:scope_person` are the scope of the work item, so that a tool can look only at what concerns it (S0-80). A change may also
+/// `:scope_person` are the scope of the work item, so that a tool can look only at what concerns it. A change may also
 /// use `:call_key`: every try of one call gets the same, no two calls do. What is not given is NULL.
 ///
 /// A change is made whole or not at all; where it changes no row, the result is empty, as if nothing was found.

@@ -1,4 +1,4 @@
-//! The policies that `--set` names: one, or one for each value of the setting that has several.
+//! Parses the policies in `--set`: one, or one for each value of a setting with several values.
 
 use crate::args::setting;
 use crate::output::Failure;
@@ -6,7 +6,7 @@ use crate::output::Failure;
 /// A dotted key with its value, as `--set` gives it.
 type Set = (String, String);
 
-/// The policies of these `--set` options, each with its name in the report.
+/// The policies in these `--set` options, each with its name in the report.
 pub(super) fn policies(set: &[String]) -> Result<Vec<(String, Vec<Set>)>, Failure> {
     if set.is_empty() {
         return Ok(Vec::new());
@@ -34,7 +34,7 @@ pub(super) fn policies(set: &[String]) -> Result<Vec<(String, Vec<Set>)>, Failur
     Ok(policies.collect())
 }
 
-/// The values of a setting: separated by commas outside of lists, tables and quoted texts.
+/// The values of a setting, separated by commas outside of lists, tables and quoted texts.
 fn values(text: &str) -> Vec<&str> {
     let (mut depth, mut quote) = (0_u32, None);
     text.split(|c: char| {

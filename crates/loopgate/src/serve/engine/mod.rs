@@ -1,4 +1,4 @@
-//! `loopgate engine`: runs on a durable engine.
+//! `loopgate engine`: workers, submissions and runs on a durable engine.
 
 #[cfg(feature = "restate")]
 mod restate;

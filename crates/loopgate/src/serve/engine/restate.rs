@@ -1,4 +1,4 @@
-//! The commands of Restate.
+//! Implements `loopgate engine` for Restate.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -90,7 +90,7 @@ fn bind(at: SocketAddr, shares: bool) -> Result<TcpListener, Failure> {
 }
 
 const BACKLOG: u32 = 1_024;
-/// How long the blobs of a run stay after its end: as long as Restate keeps the workflow.
+/// How long the blobs of a run are kept after its end: as long as Restate keeps the workflow.
 const BLOBS_STAY: Duration = Duration::from_secs(24 * 3_600);
 
 async fn submit(args: SubmitArgs) -> Result<ExitCode, Failure> {
@@ -143,7 +143,7 @@ async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Deletes the blobs of runs that were killed, or says which it would delete.
+/// Deletes the blobs of killed runs, or prints what it would delete.
 async fn sweep(args: SweepArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
     let client = client(&args.ingress.url)?;

@@ -1,4 +1,4 @@
-//! The door of the server: its tokens, its names, its limits, and the address for the person at this machine.
+//! The door of `loopgate serve`: tokens, host names, limits, and the login link for the person at this machine.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal as _, Write as _};
@@ -17,7 +17,7 @@ use super::ServeArgs;
 use crate::context::places::private;
 use crate::output::{Failure, cut, stream};
 
-/// Binds the address, once it is known that the server can be reached there safely.
+/// Binds the address, after checking that it is safe to be reached there.
 pub(super) async fn bind(args: &ServeArgs) -> Result<TcpListener, Failure> {
     let at = args.listen;
     if !at.ip().is_loopback() && args.tokens.is_none() {
@@ -48,7 +48,7 @@ pub(super) fn limits(engine: &Engine) -> DoorLimits {
     DoorLimits { body_bytes, ..limits }
 }
 
-/// The door, which records in this log.
+/// The door. It records in this audit log.
 pub(super) fn doors(
     args: &ServeArgs,
     (listen, hosts): (SocketAddr, Hosts),
@@ -72,7 +72,7 @@ pub(super) fn doors(
     Ok(Doors::new(DoorsConfig { listen, hosts, tokens, proxies: args.proxies.clone(), limits, audit })?)
 }
 
-/// Fails where no request could get in, and warns of tokens for domains that are not there.
+/// Fails if no request could get in, and warns of tokens for unknown domains.
 fn check(tokens: &WatchedTokens, file: &str, listen: SocketAddr, engine: &Engine) -> Result<(), Failure> {
     if !listen.ip().is_loopback() && tokens.is_empty() {
         return Err(Failure::new(format!(
@@ -91,8 +91,8 @@ fn check(tokens: &WatchedTokens, file: &str, listen: SocketAddr, engine: &Engine
     Ok(())
 }
 
-/// Prints where the server is, and gives the address that lets the person at this machine in, once: on a terminal, or in a
-/// file. Elsewhere, such as in the log of a service, others may read it.
+/// Prints the server's address, and the login link with a one-time code: on a terminal, or in a file. Elsewhere, such
+/// as in the log of a service, others might read it.
 pub(super) fn announce(args: &ServeArgs, doors: &Doors, listen: SocketAddr) -> Result<(), Failure> {
     let invited = || -> Result<Option<String>, Failure> {
         let code = doors.invite()?;
@@ -126,7 +126,7 @@ pub(super) fn announce(args: &ServeArgs, doors: &Doors, listen: SocketAddr) -> R
     Ok(())
 }
 
-/// Makes a file that only its owner can read, in place of one that is there.
+/// Creates or replaces a file that only its owner can read.
 fn write_private(file: &Path, text: &str) -> io::Result<()> {
     match fs::remove_file(file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

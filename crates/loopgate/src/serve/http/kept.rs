@@ -1,9 +1,9 @@
-//! Runners that were made once: those of the domains as they were loaded, and of the settings of callers.
+//! A cache of runners: those of the served domains, and those with settings of callers.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Runners by the origin that they are made from. A run under way has its own copy, whatever is dropped here.
+/// Runners by the origin from which they are made. A run in progress has its own copy.
 #[derive(Debug)]
 pub(super) struct Kept<R> {
     state: Mutex<State<R>>,
@@ -11,14 +11,14 @@ pub(super) struct Kept<R> {
 
 #[derive(Debug)]
 struct State<R> {
-    /// Those of the domains that are served. They are never dropped: their settings are those of the start.
+    /// The runners of the served domains. They stay, with the settings of the server's start.
     served: BTreeMap<String, R>,
-    /// Others, with the number of their last use.
+    /// Other runners, with the number of their last use.
     others: BTreeMap<String, (u64, R)>,
     uses: u64,
 }
 
-/// How many others are kept.
+/// The most other runners.
 const MAX_OTHERS: usize = 64;
 
 impl<R> Default for Kept<R> {
@@ -29,12 +29,12 @@ impl<R> Default for Kept<R> {
 }
 
 impl<R: Clone> Kept<R> {
-    /// Keeps the runner of a domain as it was loaded.
+    /// Adds the runner of a served domain.
     pub(super) fn serve(&self, origin: String, runner: R) {
         self.with(|state| state.served.insert(origin, runner));
     }
 
-    /// The runner of this origin. `None`: it has to be made.
+    /// The runner of this origin. `None`: it is not in the cache.
     pub(super) fn find(&self, origin: &str) -> Option<R> {
         self.with(|state| {
             if let Some(runner) = state.served.get(origin) {
@@ -47,7 +47,7 @@ impl<R: Clone> Kept<R> {
         })
     }
 
-    /// Keeps a runner, in place of the one whose last use is longest ago.
+    /// Adds a runner, in place of the least recently used one.
     pub(super) fn keep(&self, origin: String, runner: R) {
         self.with(|state| {
             if !state.others.contains_key(&origin) && state.others.len() >= MAX_OTHERS {

@@ -1,4 +1,4 @@
-//! `loopgate serve`: domains behind an HTTP API, and what belongs to such a server.
+//! `loopgate serve`: serves domains by an HTTP API, with its tokens, audit log and hooks.
 
 #[cfg(feature = "server")]
 mod door;

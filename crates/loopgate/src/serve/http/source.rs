@@ -1,4 +1,4 @@
-//! Runners for the server: of the domains as they were loaded, of the settings of a caller, and of runs in the journal.
+//! Makes the server's runners: for domains, for settings of callers, and for runs in the journal.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::args::{AgainArgs, DomainArgs};
 use crate::context::{Found, Origin, TokenOrigin, on_journal, places, to_loop};
 use crate::output::{Failure, panics, stream};
 
-/// What the runners of a server are made of.
+/// The sources of the server's runners.
 #[derive(Debug)]
 pub(super) struct Runners {
     pub(super) journal: Arc<StoredJournal>,
@@ -28,12 +28,12 @@ pub(super) struct Runners {
     pub(super) saves: bool,
     pub(super) again: AgainArgs,
     pub(super) kept: Kept<Runner>,
-    /// Links for messages of hooks to the pages of this server.
+    /// The links in hook messages to pages of this server.
     pub(super) links: Arc<SignedLinks>,
 }
 
 impl Runners {
-    /// A domain's runner as it is served.
+    /// The runner of a served domain.
     pub(super) fn runner(&self, domain: &Domain) -> Runner {
         let journal = StoredJournal::clone(&self.journal).with_sync(domain.sync);
         let runner = to_loop(domain, self.saves);
@@ -41,7 +41,7 @@ impl Runners {
         self.with_links(runner)
     }
 
-    /// The runner with links in what its hooks are sent.
+    /// The runner with these links in its hook messages.
     fn with_links(&self, runner: Runner) -> Runner {
         let hooks = runner.hooks().clone().with_links(Arc::clone(&self.links) as _);
         runner.with_hooks(hooks)
@@ -57,7 +57,7 @@ impl Runners {
         origin.with_tags(tags.to_vec()).of_token(token).text()
     }
 
-    /// The runner of a new run, whose origin names the token's budget.
+    /// The runner of a new run. Its origin names the token's budget.
     fn new_runner(
         &self,
         domain: &ServedDomain,
@@ -75,7 +75,7 @@ impl Runners {
         Ok(runner.with_origin(origin))
     }
 
-    /// The runner of a domain with the settings of a caller.
+    /// The runner of a domain with settings of a caller.
     fn with_settings(&self, args: &DomainArgs, settings: &[(String, String)]) -> Result<Runner, String> {
         let args = args.with_set(settings);
         let origin = self.origin(&args, &[], None).map_err(|failure| failure.line())?;
@@ -152,7 +152,7 @@ impl RunnerSource for Runners {
     }
 }
 
-/// Does work that reads files and keeps a processor busy on a thread that may wait.
+/// Runs work that reads files and uses the CPU on a blocking thread.
 async fn aside<T: Send + 'static>(
     work: impl Future<Output = Result<T, String>> + Send + 'static,
 ) -> Result<T, String> {
@@ -164,7 +164,7 @@ async fn aside<T: Send + 'static>(
     })
 }
 
-/// The runner of each domain under its own origin, so that a run which is resumed has the domain as it was loaded.
+/// Adds the runner of each domain to the cache, so that a resumed run uses the domain as loaded at the start.
 pub(super) async fn keep_all(runners: &Runners, served: &[ServedDomain]) -> Result<(), Failure> {
     for domain in served {
         if let Some(args) = runners.domains.get(domain.name()) {

@@ -1,4 +1,4 @@
-//! The start and the end of the server.
+//! Starts and shuts down the server of `loopgate serve`.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

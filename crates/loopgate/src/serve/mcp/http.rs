@@ -1,4 +1,4 @@
-//! MCP over streamable HTTP, at `/mcp`. A token is always required, and web pages are refused unless they are named.
+//! MCP over streamable HTTP at `/mcp`. A token is always required, and web origins are refused unless they are allowed.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -25,20 +25,20 @@ use super::service::Service;
 use crate::output::{Failure, stream};
 use crate::serve::mcp_args::McpArgs;
 
-/// Connections at a time; further ones wait to be accepted.
+/// The most connections. Further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 128;
-/// Sessions of clients of the protocol before 2026-07-28.
+/// The most sessions of clients with a protocol version before 2026-07-28.
 const MAX_SESSIONS: usize = 64;
-/// How long a client may take for its headers, and for its body.
+/// The time limit for a client's headers, and for its body.
 const READ_LIMIT: Duration = Duration::from_secs(10);
-/// How long a session may be idle. It outlives the longest wait of a request.
+/// How long a session may be idle. It is longer than the longest wait of a request.
 const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
-/// The protocol from which on there are no sessions.
+/// The first protocol version without sessions.
 const WITHOUT_SESSIONS: &str = "2026-07-28";
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
-/// A server that is bound to its address.
+/// A server bound to its address.
 pub(crate) struct Server {
     listener: TcpListener,
     shared: Arc<Shared>,
@@ -52,7 +52,7 @@ struct Shared {
 }
 
 impl Server {
-    /// Binds the address, and says on standard error where the server is.
+    /// Binds the address, and prints it on standard error.
     pub(crate) async fn bind(
         at: SocketAddr,
         args: &McpArgs,
@@ -154,7 +154,7 @@ fn plain(status: StatusCode, text: &'static str) -> Answer {
     answer
 }
 
-/// Whether a request may begin a session: it is of the older protocol, and of no session.
+/// Whether a request may begin a session: it has an older protocol version and no session.
 fn begins_session(headers: &HeaderMap) -> bool {
     let version = headers.get("mcp-protocol-version").and_then(|version| version.to_str().ok());
     !headers.contains_key("mcp-session-id") && version.is_none_or(|version| version < WITHOUT_SESSIONS)
@@ -169,13 +169,13 @@ fn is_authorised(headers: &HeaderMap, token: &str) -> bool {
     scheme.eq_ignore_ascii_case("bearer") && is_same(given.trim(), token)
 }
 
-/// Whether two texts are the same, in a time that tells nothing of where they differ.
+/// Whether two texts are equal, in constant time.
 fn is_same(given: &str, token: &str) -> bool {
     let differs = given.bytes().zip(token.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b));
     given.len() == token.len() && differs == 0
 }
 
-/// The token, and whether it was made here.
+/// The token, and whether it was generated here.
 fn token(at: SocketAddr, variable: &str) -> Result<(String, bool), Failure> {
     match std::env::var(variable) {
         Ok(token) if token.len() < MIN_TOKEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) => {

@@ -1,4 +1,4 @@
-//! `loopgate mcp`: a domain as a server of the Model Context Protocol.
+//! `loopgate mcp`: offers a domain to clients of the Model Context Protocol (MCP).
 
 mod http;
 mod progress;
@@ -25,10 +25,10 @@ use crate::context::{Origin, Signals, on_journal, places, to_loop};
 use crate::output::{Failure, stream};
 use crate::serve::mcp_args::McpArgs;
 
-/// Bytes of a message besides its work item. In JSON, a byte of the item may take six.
+/// The most bytes of a message besides its work item. In JSON, a byte of the item may take six.
 const MESSAGE_BYTES: usize = 256 << 10;
 
-/// How long runs may take to stop, and to journal what they cost.
+/// How long runs may take to stop and to journal their cost.
 const LEAVE_LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn mcp(args: McpArgs) -> Result<ExitCode, Failure> {
@@ -78,7 +78,7 @@ pub(crate) async fn mcp(args: McpArgs) -> Result<ExitCode, Failure> {
     Ok(received.map_or(ExitCode::SUCCESS, |received| ExitCode::from(received.exit_code())))
 }
 
-/// Serves the client until it has left, or breaks the protocol before it has begun.
+/// Serves the client until it disconnects or breaks the protocol.
 async fn serve(service: Service, lines: Lines<tokio::io::Stdin>) {
     match service.serve(lines).await {
         Ok(running) => {

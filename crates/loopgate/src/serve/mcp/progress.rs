@@ -1,4 +1,4 @@
-//! What an MCP client receives of a run under way, from the run's events.
+//! Progress notifications for MCP clients, from the events of a run.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use loop_runtime::observe::{CallNews, RunEvent};
 use crate::output::cut;
 use crate::shown::calls;
 
-/// The characters of a message.
+/// The most characters of a message.
 const MAX_CHARS: usize = 200;
 
-/// Makes messages of events.
+/// Converts events to progress messages.
 pub(crate) struct Teller {
     passes: u32,
     tools: BTreeMap<CommandKey, String>,
@@ -25,7 +25,7 @@ impl Teller {
         Self { passes, tools: BTreeMap::new() }
     }
 
-    /// One line, where the event is worth one.
+    /// The message of an event. `None`: the event is not worth one.
     pub(crate) fn message(&mut self, event: &RunEvent) -> Option<String> {
         let line = match event {
             RunEvent::Recorded(entry) => {

@@ -1,4 +1,4 @@
-//! The runs of a server: started, driven, stopped, waited for. What has ended is read from the journal.
+//! The runs of an MCP server: starts, drives, stops and awaits them. Ended runs are read from the journal.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,13 +22,13 @@ use crate::context::{Found, still_waits};
 use crate::drive::Listening;
 use crate::output::Failure;
 
-/// Runs that wait for a person, or are under way, which a process looks after.
+/// The most runs in progress, including those that wait for a person.
 const MAX_LIVE: usize = 64;
 
 /// How often the journal is read for a run that another process may drive.
 pub(crate) const POLL: Duration = Duration::from_millis(500);
 
-/// Where a run is.
+/// The state of a run in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LivePhase {
     Running,
@@ -36,19 +36,19 @@ pub(crate) enum LivePhase {
     Over,
 }
 
-/// A run under way in this process, for those who wait for it.
+/// A run in progress in this process, for requests that wait for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
-    /// Grows with each message.
+    /// Increases with each message.
     pub(crate) step: u64,
     pub(crate) message: Arc<str>,
     pub(crate) phase: LivePhase,
 }
 
-/// What a client states to a run that waits.
+/// Answers and instructions of a client for a waiting run.
 struct Stated {
     kinds: Vec<EventKind>,
-    /// Whether the run is to stop as soon as it is resumed.
+    /// Whether to stop the run as soon as it is resumed.
     stops: bool,
     reply: oneshot::Sender<Result<(), Failure>>,
 }
@@ -62,11 +62,11 @@ struct Managed {
 /// The run of a request.
 pub(crate) struct Requested {
     pub(crate) id: RunId,
-    /// Whether the request began it. Otherwise one before it with the same key did.
+    /// Whether the request began it. False: an earlier request with the same key did.
     pub(crate) is_new: bool,
 }
 
-/// The runs of a domain, in its journal.
+/// The runs of a domain in its journal.
 pub(crate) struct Runs {
     pub(crate) domain: Domain,
     pub(crate) journal: Arc<StoredJournal>,
@@ -107,7 +107,7 @@ impl Runs {
         }
     }
 
-    /// The command line option that names the journal in a command that is shown.
+    /// The option `--journal` for commands that are shown.
     pub(crate) fn at(&self) -> String {
         self.again.at()
     }
@@ -120,7 +120,7 @@ impl Runs {
         &self.leaving
     }
 
-    /// Starts a run of this item. With a key it attaches to the run that has it, wherever that is.
+    /// Starts a run of this item. With a key it attaches to the run that has it, in this or another process.
     pub(crate) async fn start(
         self: &Arc<Self>,
         item: WorkItem,
@@ -155,12 +155,12 @@ impl Runs {
         Ok(Requested { id, is_new })
     }
 
-    /// The run under way here with this id.
+    /// The run in progress with this id.
     pub(crate) fn live(&self, id: &RunId) -> Option<watch::Receiver<Live>> {
         self.with(|managed| managed.get(id).map(|managed| managed.live.clone()))
     }
 
-    /// The line of a run of this domain, by its whole id.
+    /// The line of a run of this domain, by its complete id.
     pub(crate) async fn line(&self, id: &str) -> Result<RunLine, Failure> {
         let lines = self.lines().await?;
         let line = lines.into_iter().find(|line| line.run.as_str() == id);
@@ -178,19 +178,19 @@ impl Runs {
         Ok(lines)
     }
 
-    /// A run as the journal has it.
+    /// A run from the journal.
     pub(crate) async fn read(&self, id: &RunId) -> Result<(Recorded, loop_core::Run), Failure> {
         let recorded = self.journal.read(id).await?;
         let run = replay(id, &recorded)?;
         Ok((recorded, run))
     }
 
-    /// States this to a run that waits, and resumes it.
+    /// Adds an event to a waiting run, and resumes it.
     pub(crate) async fn state(self: &Arc<Self>, id: &RunId, kind: EventKind) -> Result<(), Failure> {
         self.resume(id, vec![kind], /*stops*/ false).await
     }
 
-    /// Stops a run: now if it is under way, and as soon as it is resumed if it waits.
+    /// Stops a run: at once if it is in progress, and as soon as it is resumed if it waits.
     pub(crate) async fn stop(self: &Arc<Self>, id: &RunId) -> Result<(), Failure> {
         let remote = self.with(|managed| {
             let running = managed.get(id).filter(|it| it.live.borrow().phase == LivePhase::Running)?;
@@ -236,7 +236,7 @@ impl Runs {
         }
     }
 
-    /// Stops everything, and waits until what it cost is journaled.
+    /// Stops all runs, and waits until their cost is journaled.
     pub(crate) async fn leave(&self, limit: Duration) -> bool {
         self.leaving.cancel();
         self.tasks.close();
@@ -284,7 +284,7 @@ impl Runs {
     }
 }
 
-/// A run that is looked after until it has ended, however that is.
+/// A run that this process looks after until it has ended.
 struct Tending {
     runs: Arc<Runs>,
     id: RunId,
@@ -337,7 +337,7 @@ impl Tending {
         }
     }
 
-    /// Waits until the run can be resumed here. Nothing: it has ended elsewhere, or the server ends.
+    /// Waits until the run can be resumed here. `None`: it has ended elsewhere, or the server exits.
     async fn waiting(
         &mut self,
         received: &mut mpsc::Receiver<Stated>,
@@ -434,14 +434,14 @@ impl Drop for Tending {
     }
 }
 
-/// What the runs of a process have cost, and what those under way may cost.
+/// The cost of a process's runs, and the most that those in progress may cost.
 struct Costs {
     max: Option<PicoUsd>,
     taken: Mutex<PicoUsd>,
 }
 
 impl Costs {
-    /// Takes what a run with this limit may cost.
+    /// Reserves the limit of a run.
     fn reserve(&self, limit: Option<PicoUsd>) -> Result<PicoUsd, Failure> {
         let Some(max) = self.max else { return Ok(PicoUsd::default()) };
         let limit = limit.ok_or_else(|| Failure::new(NO_LIMIT))?;
@@ -458,7 +458,7 @@ impl Costs {
         Ok(limit)
     }
 
-    /// Puts what a run has cost in place of what it might have cost.
+    /// Replaces the reserve of a run by its cost.
     fn settle(&self, reserved: PicoUsd, cost: Option<PicoUsd>) {
         if self.max.is_some() {
             let mut taken = lock(&self.taken);
@@ -467,7 +467,7 @@ impl Costs {
     }
 }
 
-/// Why a run cannot be counted.
+/// The error of a run whose cost has no limit.
 pub(crate) const NO_LIMIT: &str = "--max-cost needs a cost limit for each run; set limits.cost_usd in the domain, with the prices of its models";
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -1,4 +1,4 @@
-//! What is answered to an MCP client. Everything that leaves passes [`Service::masked`].
+//! Handles the requests of MCP clients. Every response is masked by [`Service::masked`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,21 +35,21 @@ use crate::args::name_of;
 use crate::output::{Failure, cut, harmless, one_line, time};
 use crate::shown::tools_of;
 
-/// Requests that wait for runs at a time.
+/// The most requests that wait for runs at a time.
 const MAX_WAITING: usize = 32;
 
-/// Runs on a page of resources.
+/// The most runs on a page of resources.
 const PAGE: usize = 50;
 
-/// Bytes of the longest answer.
+/// The most bytes of a response.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
-/// Milliseconds that a stop is waited for.
+/// How long to wait for a stop, in milliseconds.
 const STOP_MS: u64 = 10_000;
 
 const SCHEME: &str = "loopgate://";
 
-/// One server for all clients of a process.
+/// The server for all clients of a process.
 #[derive(Clone)]
 pub(crate) struct Service {
     pub(crate) runs: Arc<Runs>,
@@ -177,8 +177,8 @@ impl Service {
         })
     }
 
-    /// Waits until the run has ended or has only questions, and tells what happens. A request that is cancelled ends the
-    /// wait, and with it the run if it `stops`.
+    /// Waits until the run has ended or only has questions, and sends progress. A cancelled request ends the wait, and
+    /// stops the run if `stops` is set.
     async fn wait(
         &self,
         id: &RunId,
@@ -324,7 +324,7 @@ impl Service {
         }
     }
 
-    /// Tells a client of each run that has ended, until it has left.
+    /// Notifies a client of each run that has ended, until the client disconnects.
     async fn forward(runs: Arc<Runs>, peer: rmcp::Peer<RoleServer>) {
         let mut ended = runs.ended();
         loop {
@@ -554,7 +554,7 @@ impl Service {
     }
 }
 
-/// Whether only the answers to questions are waited for.
+/// Whether the run only waits for answers to questions.
 pub(crate) fn is_question(run: &loop_core::Run) -> bool {
     let requested = run.requested();
     !requested.is_empty() && requested.iter().all(|requested| requested.is_question)
@@ -565,7 +565,7 @@ pub(crate) fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, Failure> 
     serde_json::from_value(arguments).map_err(|error| Failure::new(format!("arguments: {error}")))
 }
 
-/// The client by its own name for itself, in one line.
+/// The client's name, as it reports it, in one line.
 fn client_of(context: &RequestContext<RoleServer>) -> String {
     let client = context.client_info().map(|it| format!("MCP client {} {}", it.name, it.version));
     cut(client.as_deref().unwrap_or("an MCP client"), 100)

@@ -1,7 +1,7 @@
-//! MCP over standard input and output: one JSON object a line. Nothing else is ever written to standard output.
+//! MCP over standard input and output: one JSON object a line. Nothing else is written to standard output.
 //!
-//! Memory is bounded whatever a client sends or does not read: a line has a maximum length, and no further request is read
-//! while too many await their response.
+//! Memory is bounded whatever a client sends or does not read. A line has a maximum length, and no further request is
+//! read while too many wait for their response.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,29 +17,29 @@ use tokio_util::sync::CancellationToken;
 
 use crate::output::stream;
 
-/// Requests whose response is not written yet. Further lines are read once one of them is.
+/// The most requests without a written response. Then no further line is read.
 const MAX_OPEN: usize = 128;
 
-/// A client at the other end of two pipes.
+/// The connection to a client by two pipes.
 pub(crate) struct Lines<R> {
     read: BufReader<R>,
     line: Vec<u8>,
     max_line: usize,
     is_dropping: bool,
     written: mpsc::Sender<Line>,
-    /// The answer to a line that is not a message, until the writer has room for it.
+    /// The response to an invalid line, until the writer has room for it.
     refusal: Option<Vec<u8>>,
     open: Arc<Open>,
     left: CancellationToken,
 }
 
-/// A line, and a signal for when it is written.
+/// A line to write, and a signal for when it is written.
 struct Line {
     bytes: Vec<u8>,
     done: Option<oneshot::Sender<io::Result<()>>>,
 }
 
-/// Writes whole lines, one after another, so that a message whose sender has gone is not cut off in its middle.
+/// Writes whole lines one after another, so that a message is not cut if its sender is dropped.
 async fn write_lines(mut to: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Line>) {
     while let Some(Line { bytes, done }) = lines.recv().await {
         let written = async {
@@ -80,13 +80,13 @@ impl Open {
     }
 }
 
-/// The number 1 and the text `1` are two ids.
+/// The key of a request id. The number 1 and the text `1` are different ids.
 fn key(id: &RequestId) -> String {
     serde_json::to_string(id).unwrap_or_default()
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    /// A line may have `max_line` bytes. `left` is cancelled when the client has closed its end.
+    /// Lines have at most `max_line` bytes. `left` is cancelled when the client closes its end.
     pub(crate) fn new(
         read: R,
         write: impl AsyncWrite + Send + Unpin + 'static,
@@ -107,7 +107,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// Reads until a line is whole. False at the end. If it is cancelled, the next call continues.
+    /// Reads until a line is complete. False at the end. If it is cancelled, the next call continues.
     async fn next_line(&mut self) -> io::Result<bool> {
         loop {
             let bytes = self.read.fill_buf().await?;
@@ -211,7 +211,7 @@ fn line_of(message: &TxJsonRpcMessage<RoleServer>) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// What is answered to a line that is not a message; nothing where it is a notification that is not known.
+/// The response to an invalid line. `None` for an unknown notification.
 fn refused(text: &[u8]) -> Option<TxJsonRpcMessage<RoleServer>> {
     let Ok(value) = serde_json::from_slice::<Value>(text) else {
         return Some(JsonRpcMessage::error(ErrorData::parse_error("the line is not JSON", None), None));

@@ -1,5 +1,5 @@
-//! A run as a task of the protocol: its id is the task's, and the journal is where it is kept. A question becomes a request
-//! for input. An approval never does: a client cannot give one.
+//! Runs as MCP tasks: the run's id is the task's, and the journal stores it. A question becomes a request for input. An
+//! approval never does, since a client cannot give one.
 
 use loop_core::types::{RunId, StopClass};
 use rmcp::model::{
@@ -15,20 +15,20 @@ use super::tools::{RunArguments, RunResult};
 
 use crate::output::Failure;
 
-/// How often a client is to look, in milliseconds.
+/// The recommended poll interval of clients, in milliseconds.
 const POLL_MS: u64 = 1_000;
 
-/// The answer that is recorded where the user gives none.
+/// The recorded answer if the user gives none.
 const NO_ANSWER: &str = "The user was asked and gave no answer.";
 
-/// Whether the client of this request takes a task in place of a result.
+/// Whether the client of this request accepts a task in place of a result.
 pub(crate) fn takes_tasks(context: &RequestContext<RoleServer>) -> bool {
     let is_newer = context.protocol_version().is_some_and(|it| it >= ProtocolVersion::V_2026_07_28);
     is_newer && context.client_capabilities().is_some_and(|it| it.supports_tasks())
 }
 
 impl Service {
-    /// Starts a run, and returns at once.
+    /// Starts a run and returns its task at once.
     pub(crate) async fn run_as_task(
         &self,
         arguments: Value,
@@ -42,7 +42,7 @@ impl Service {
         Ok(CreateTaskResult::new(task))
     }
 
-    /// What has become of a run.
+    /// The state of a run as a task.
     pub(crate) async fn task(
         &self,
         id: &str,
@@ -111,7 +111,7 @@ impl Service {
         Ok(questions)
     }
 
-    /// Takes the answers to questions. What is not asked any more is passed over.
+    /// Receives answers to questions. An answer to a question that is no longer open is ignored.
     pub(crate) async fn answers(
         &self,
         update: UpdateTaskParams,

@@ -1,4 +1,4 @@
-//! The tools that an MCP client sees: their arguments, what they return, their declarations.
+//! The tools for MCP clients: arguments, results and declarations.
 
 use std::sync::Arc;
 
@@ -247,7 +247,7 @@ impl RunResult {
         result
     }
 
-    /// For clients that read the text alone.
+    /// The result as text, for clients that only read text.
     pub(crate) fn text(&self) -> String {
         let mut parts = Vec::new();
         if let Some(answer) = &self.answer {
@@ -280,7 +280,7 @@ impl RunResult {
         parts.join("\n\n---\n\n")
     }
 
-    /// Whether the run did not come to what was asked for.
+    /// Whether the run failed to give what was requested.
     pub(crate) fn is_failed(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| stop.class == StopClass::Failed.name())
     }
@@ -299,7 +299,7 @@ fn schema<T: JsonSchema>() -> Arc<JsonObject> {
     }
 }
 
-/// The tools, by their names.
+/// The declarations of the tools.
 pub(crate) fn declared(spec: &RunSpec) -> Vec<Tool> {
     let goal = if spec.goal.is_empty() { String::new() } else { format!(" Purpose: {}", spec.goal) };
     let about = format!("the Loopgate domain `{}`.{goal}", spec.domain);

@@ -1,4 +1,4 @@
-//! `loopgate chat`: a conversation turn by turn, with its history kept and a person who is asked for consent.
+//! `loopgate chat`: holds a conversation turn by turn. It keeps the history, and asks the person for approvals.
 
 mod args;
 mod view;
@@ -38,7 +38,7 @@ use crate::shown::{bill, doubts, warned};
 
 const BOLD: Style = Style::new().bold();
 
-/// Characters of a message that `/history` shows.
+/// The most characters of a message in `/history`.
 const MAX_SHOWN: usize = 160;
 
 const HELP: &str = "/help     this list
@@ -113,7 +113,7 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The domain of a chat, ready for it.
+/// Loads and prepares the domain of a chat.
 fn loaded(arguments: &DomainArgs, record: Option<&Path>, cwd: &Path) -> Result<Domain, Failure> {
     let domain = places::load_with(arguments, record, cwd.to_owned())?;
     check(&domain)?;
@@ -122,7 +122,7 @@ fn loaded(arguments: &DomainArgs, record: Option<&Path>, cwd: &Path) -> Result<D
     Ok(domain)
 }
 
-/// The loop of the turns of a chat.
+/// The runner of the chat's turns.
 fn runner(
     domain: &Domain,
     (arguments, cwd): (&DomainArgs, PathBuf),
@@ -138,7 +138,7 @@ fn runner(
     Ok(if is_asked_here { runner } else { runner.leave_when_waiting() })
 }
 
-/// The last turn of the chat that is to be continued: a run by its name, or the latest turn in the journal.
+/// The last turn of the chat to continue: the named run, or the latest turn in the journal.
 async fn last_turn(named: &str, journal: &JournalArgs) -> Result<Found, Failure> {
     let at = places::existing_journal(journal)?;
     let run = if named == "last" {
@@ -150,12 +150,12 @@ async fn last_turn(named: &str, journal: &JournalArgs) -> Result<Found, Failure>
     Found::read(at, &run).await
 }
 
-/// Whether a run is a turn of a chat of this program, by what the list of runs has.
+/// Whether a run is a turn of a chat, by its line in the list.
 fn is_turn(line: &RunLine) -> bool {
     &*line.item == "message" && line.origin.is_some() && !line.is_imported
 }
 
-/// The domain and the settings of the chat, and the folder that its paths begin at: as they are given, over those that it was
+/// The arguments of the chat, and the folder that its paths start from: as given, over those with which the chat began.
 /// begun with.
 fn arguments(args: &ChatArgs, continued: Option<&Found>) -> Result<(DomainArgs, PathBuf), Failure> {
     let here = places::cwd()?;
@@ -205,38 +205,38 @@ struct Chat {
     runner: Runner,
     /// The domain and the settings of the next turns.
     arguments: DomainArgs,
-    /// The folder that its paths begin at.
+    /// The folder that relative paths start from.
     cwd: PathBuf,
     record: Option<PathBuf>,
     /// The limits of a turn, in words.
     limits: String,
-    /// The lines of a message that continues.
+    /// The first lines of a message that continues.
     begun: String,
     stored: Arc<StoredJournal>,
-    /// The journal as it was named on the command line, where it was.
+    /// The journal as named on the command line.
     journal: Option<PathBuf>,
     signals: Signals,
     lines: typed::Lines,
     messages: Vec<Message>,
     session: Session,
-    /// Bytes that a message may have: as many as the domain allows a work item.
+    /// The most bytes of a message: the domain's limit of a work item.
     item_bytes_max: u64,
     /// Whether the next Ctrl-C ends the chat.
     is_warned: bool,
     /// Whether a turn has ended with an effect whose outcome is unknown.
     is_in_doubt: bool,
-    /// Whether an effect that a turn asked for did not happen in it.
+    /// Whether an effect that a turn requested did not happen in it.
     is_undone: bool,
 }
 
 /// What a turn answers.
 enum Asked {
     Message(String),
-    /// It was begun before, and has not ended. With what the person has said to it and to the runs that it called.
+    /// It began before and has not ended. With the person's answers for it and for the runs that it called.
     Unfinished(Box<Run>, Stated),
 }
 
-/// What is done with a line.
+/// What a line makes the chat do.
 enum LineAction {
     Message(String),
     Nothing,
@@ -244,7 +244,7 @@ enum LineAction {
 }
 
 impl Chat {
-    /// Takes the chat up behind this turn. One that has not ended is continued first, with what waits for the person here.
+    /// Continues the chat after this turn. An unfinished turn is continued first, with its requests to the person here.
     async fn continued(&mut self, turn: Found, domain: &Domain) -> Result<Option<End>, Failure> {
         let Found { journal, recorded, run } = turn;
         let id = run.id().clone();
@@ -273,7 +273,7 @@ impl Chat {
         self.turn(Asked::Unfinished(Box::new(run), Stated::new())).await
     }
 
-    /// Turn by turn, to its end.
+    /// Runs the chat turn by turn to its end.
     async fn conversation(&mut self) -> Result<End, Failure> {
         loop {
             if stream::is_lost() {
@@ -395,7 +395,7 @@ impl Chat {
         Ok(LineAction::Nothing)
     }
 
-    /// One turn: a run that answers a message. Gives what ends the whole chat, if anything did.
+    /// Runs one turn: a run that answers a message. Returns the reason if the chat ends.
     async fn turn(&mut self, asked: Asked) -> Result<Option<End>, Failure> {
         let Self {
             runner,
@@ -524,7 +524,7 @@ impl Chat {
         format!("model: {}/{}", base.provider, base.model)
     }
 
-    /// Takes another base model for the turns to come. A recording holds one domain's exchanges, so it is not changed then.
+    /// Changes the base model of the next turns. Fails during a recording, which is for one domain.
     fn change_model(&mut self, model: &str) -> Result<(), Failure> {
         if self.record.is_some() {
             return Err(Failure::new("the chat is recorded, with one model"));
@@ -605,10 +605,10 @@ fn stop(
     false
 }
 
-/// How soon a turn that is silent says what it does, and how often again.
+/// How often a turn without output shows its status.
 const STATUS: Duration = Duration::from_millis(250);
 
-/// What a whole chat has used.
+/// The usage of a whole chat.
 #[derive(Debug, Default)]
 struct Session {
     turns: u32,

@@ -1,4 +1,4 @@
-//! A turn as it is shown: the answer on standard output as it comes, its calls beside it.
+//! Shows a turn of a chat: the answer on standard output as it is streamed, and its calls on standard error.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use crate::shown::{Live, people};
 const DIM: Style = Style::new().dimmed();
 const ODD: Style = AnsiColor::Yellow.on_default();
 
-/// The mark before each answer.
+/// The label before each answer.
 const LABEL: &str = "Agent: ";
 
 /// Shows one turn.
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) live: Live,
-    /// The text of the reply that came last.
+    /// The text of the last reply.
     stated: String,
 }
 
 impl View {
-    /// `run`: the turn so far, where it was begun before.
+    /// `run`: the turn so far, if it began before.
     pub(super) fn new(spec: &Arc<RunSpec>, run: Option<Run>) -> Self {
         Self { live: Live::of_turn(spec, run), stated: String::new() }
     }
@@ -47,7 +47,7 @@ impl View {
         }
     }
 
-    /// The action that a person is to be asked about, unless they were asked about it last, with what they have to know of it.
+    /// The next action that the person is asked about, with its details. `None` if they were asked about it last.
     /// `manifest` is that of the tools.
     pub(super) fn question(
         &self,
@@ -60,14 +60,14 @@ impl View {
         Some((requested, details))
     }
 
-    /// What the turn waits for, for people; empty where it waits for no person.
+    /// What the turn waits for, for people. `None`: it does not wait for a person.
     pub(super) fn waiting(&self, manifest: &str, journal: Option<&Path>) -> Option<String> {
         let run = self.live.run()?;
         let waits = !run.requested().is_empty();
         waits.then(|| people::in_words(run, manifest, run.now(), journal))
     }
 
-    /// Shows how the turn ended: an answer that did not come piece by piece, and a reason that is not an answer.
+    /// Shows how the turn ended: an answer that was not streamed, or the reason why there is none.
     pub(super) fn finish(&mut self, spec: &RunSpec, outcome: &Outcome) {
         self.live.end_line();
         if let Some(answer) = outcome.answer.as_deref().filter(|answer| answer.trim() != self.stated.trim()) {

@@ -1,4 +1,4 @@
-//! The items of a batch: read, named by their content, and each content once.
+//! The work items of a batch. Items with the same content are one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,30 +15,30 @@ use crate::context::places;
 use crate::output::{Failure, one_line, stream};
 use crate::start::run_args::{RunArgs, is_lines};
 
-/// How many faulty items are named, one line each.
+/// The most faulty items that are named, one line each.
 const MAX_FAULTS: usize = 10;
 
 /// The most bytes of a file with one item a line.
 const MAX_LINES_BYTES: u64 = 1 << 30;
 
-/// One work item, which may be given several times.
+/// A work item, which may be given several times.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub(super) item: WorkItem,
-    /// The digest of the domain and of the item's content, from which its keys are made.
+    /// The digest of the domain and of the item's content, from which its keys are derived.
     pub(super) digest: Digest,
-    /// Where it came from, each path once for each time that it is given.
+    /// Where it is from. A path that is given several times occurs as often.
     pub(super) origins: Vec<String>,
 }
 
 impl Item {
-    /// The key of the item's run: of the first, the second and so on.
+    /// The key of the item's run number `nth`.
     pub(super) fn key(&self, nth: u32) -> Arc<str> {
         format!("item {} {nth}", self.digest).into()
     }
 }
 
-/// Reads all items. Those of equal content are one.
+/// Reads all items. Items with the same content are one.
 pub(super) fn read(args: &RunArgs, domain: &Domain, runner: &Runner) -> Result<Vec<Item>, Failure> {
     let of_domain = domain_digest(domain, runner);
     let (mut items, mut by_digest) = (Vec::<Item>::new(), BTreeMap::new());
@@ -98,7 +98,7 @@ fn read_path(domain: &Domain, path: &Path) -> Vec<Result<(String, WorkItem), Fai
     lines.map(|(nth, line)| read_line(domain, path, nth + 1, line)).collect()
 }
 
-/// An item in a line. One without an id gets it from the file and the line.
+/// Reads an item from a line. Without an id, it gets one from the file and the line.
 fn read_line(domain: &Domain, path: &Path, nth: usize, line: &str) -> Result<(String, WorkItem), Failure> {
     let origin = format!("{}:{nth}", path.display());
     if !line.trim_start().starts_with('{') {
@@ -113,7 +113,7 @@ fn read_line(domain: &Domain, path: &Path, nth: usize, line: &str) -> Result<(St
     Ok((origin, item))
 }
 
-/// Fails where the outcomes of two items would be saved to one file, so that the second overwrites the first.
+/// Fails if the outcomes of two items would be saved to the same file.
 pub(super) fn expect_own_files(items: &[Item], target: &SaveTarget) -> Result<(), Failure> {
     let SaveTarget::File(file) = target else { return Ok(()) };
     let name = file.to_string_lossy();
@@ -134,20 +134,21 @@ pub(super) fn expect_own_files(items: &[Item], target: &SaveTarget) -> Result<()
     Ok(())
 }
 
-/// What a run's result depends on besides its item: settings, prompts, tools, and whether it is saved.
+/// A digest of everything besides the item that a run's result depends on: settings, prompts, tools, and whether it is
+/// saved.
 fn domain_digest(domain: &Domain, runner: &Runner) -> Digest {
     let parts = [runner.spec().hash(), domain.prompts.hash(), domain.registry.manifest_hash()];
     Digest::of("batch domain", parts.map(|part| part.to_string()).join(" ").as_bytes())
 }
 
-/// Who asks for an item, and under which trace, may differ.
+/// The digest of an item, without its caller and trace.
 fn digest(of_domain: Digest, item: &WorkItem) -> Result<Digest, Failure> {
     let plain = WorkItem { caller: None, trace: None, traceparent: None, ..item.clone() };
     let text = format!("{of_domain} {}", serde_json::to_string(&plain)?);
     Ok(Digest::of("batch item", text.as_bytes()))
 }
 
-/// The id of a batch: of its domain and its items, in whatever order.
+/// The id of a batch, from its domain and its items in any order.
 pub(super) fn batch_id(items: &[Item]) -> Arc<str> {
     let mut digests: Vec<String> = items.iter().map(|item| item.digest.to_string()).collect();
     digests.sort_unstable();

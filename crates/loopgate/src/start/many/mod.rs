@@ -1,5 +1,5 @@
-//! `loopgate run DOMAIN ITEM…`: many work items in one journal, so many at a time, under one budget. Each item has a key
-//! made of the domain and of its content, so that a second start does what the first one left.
+//! `loopgate run DOMAIN ITEM…`: runs many work items in one journal, several at a time, under one budget. The key of an
+//! item's run is derived from the domain and the item's content, so a second start continues the batch.
 
 mod items;
 mod progress;
@@ -28,11 +28,11 @@ use crate::output::{Failure, stream};
 use crate::shown::budget_lines;
 use crate::start::run_args::RunArgs;
 
-/// How often a person at a terminal sees how far the batch is, and how often another reader does.
+/// How often progress is shown: at a terminal, and elsewhere.
 const TERMINAL_PERIOD: Duration = Duration::from_millis(250);
 const PIPE_PERIOD: Duration = Duration::from_secs(15);
 
-/// Runs at a time unless `--jobs` says otherwise.
+/// The default of `--jobs`.
 const JOBS: u16 = 4;
 
 pub(crate) async fn many(args: RunArgs) -> Result<ExitCode, Failure> {
@@ -134,7 +134,7 @@ pub(crate) async fn many(args: RunArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(code))
 }
 
-/// Says which options are for a single run.
+/// Fails for options that only apply to a single run.
 fn check(args: &RunArgs) -> Result<(), Failure> {
     let of_one = [
         ("--key", args.request.has_key(), "each item of a batch has a key of its own"),
@@ -154,7 +154,7 @@ fn budget_of(batch_id: &Arc<str>, limit: PicoUsd) -> SharedBudget {
     SharedBudget { span: Span::Batch, of: Arc::clone(batch_id), limit }
 }
 
-/// The loop of all runs of the batch.
+/// The runner of all runs in the batch.
 fn runner(
     args: &RunArgs,
     domain: &Domain,
@@ -168,7 +168,7 @@ fn runner(
     Ok(on_journal(loops, domain, journal, budget).with_origin(origin).leave_when_waiting())
 }
 
-/// That a shared budget is spent before anything begins. `None`: each has something left.
+/// The line that a shared budget is used up before the batch begins. `None`: every budget has something left.
 async fn used_up(runner: &Runner) -> Result<Option<String>, Failure> {
     let Some(shared) = runner.shared_budgets() else { return Ok(None) };
     let taken = shared.taken().await?;
@@ -188,8 +188,8 @@ async fn used_up(runner: &Runner) -> Result<Option<String>, Failure> {
     }))
 }
 
-/// The first signal lets runs that are under way end and starts no more; the next one, or one that is not Ctrl-C, ends
-/// the program. What is under way then is in the journal.
+/// Handles a signal. The first Ctrl-C starts no more items and lets runs in progress end. A further signal, or another
+/// kind, exits the program, with the runs in progress in the journal.
 fn interrupted(received: ReceivedSignal, halt: &Halt, shown: &Shown) {
     let is_first = halt.stop_for(received);
     if is_first && received == ReceivedSignal::Interrupt {

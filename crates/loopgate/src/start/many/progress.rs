@@ -1,4 +1,4 @@
-//! How far a batch is: a bar on a terminal, a line now and then elsewhere.
+//! The progress of a batch: a bar at a terminal, and a line at intervals elsewhere.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::output::stream;
 /// The width of the bar, in characters.
 const WIDTH: usize = 20;
 
-/// What is counted of a batch.
+/// The counts of a batch.
 #[derive(Debug)]
 pub(super) struct Shown {
     all: usize,
@@ -33,7 +33,7 @@ impl Shown {
         self.done
     }
 
-    /// Counts an item, by the line of the first time that it was given.
+    /// Counts an item, by the line of its first occurrence.
     pub(super) fn count(&mut self, lines: &[BatchLine]) {
         let Some(line) = lines.first() else { return };
         self.done += 1;
@@ -42,7 +42,7 @@ impl Shown {
         self.cost = self.cost.plus(PicoUsd(if is_new { line.cost_pico_usd } else { 0 }));
     }
 
-    /// Shows it: as a bar, or as a line where lines are wanted.
+    /// Shows the progress as a bar, or as a line.
     pub(super) fn show(&self, is_bar: bool, is_shown: bool) {
         let text = format!(
             "{}/{} items, {} under way, {} failed, {} so far, {:.0} s",
@@ -60,7 +60,7 @@ impl Shown {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn clear(&self, is_bar: bool) {
         if is_bar {
             stream::progress("");
@@ -68,7 +68,7 @@ impl Shown {
     }
 }
 
-/// The exit code from which an item counts as failed.
+/// The lowest exit code of a failed item.
 const FAILED: u8 = 6;
 
 fn bar(done: usize, all: usize) -> String {

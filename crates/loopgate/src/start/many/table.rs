@@ -1,4 +1,4 @@
-//! The end of a batch: a table of its items, the totals, and how to continue.
+//! The result of a batch: a table of its items, the totals, and how to continue.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use loop_runtime::report::{BatchLine, BatchState};
 
 use crate::output::{columns, cut, one_line};
 
-/// The most characters of an item's id and of a reason in the table on a terminal. Elsewhere nothing is cut.
+/// The most characters of an item's id and of a reason in the table at a terminal. Elsewhere nothing is cut.
 const MAX_ITEM: usize = 32;
 const MAX_REASON: usize = 48;
 
@@ -44,10 +44,10 @@ fn row(line: &BatchLine, is_cut: bool) -> [String; 6] {
     ]
 }
 
-/// How the table names an item whose run was pruned.
+/// The table's entry for an item whose run was pruned.
 const PRUNED: &str = "done (pruned)";
 
-/// What standard error says of an item as soon as it is done: why it failed, and why its outcome is not saved.
+/// Lines on standard error about an item that is done: why it failed, and why its outcome is not saved.
 pub(super) fn notes(line: &BatchLine) -> Vec<String> {
     let item = one_line(&line.item);
     let mut notes = Vec::new();
@@ -64,12 +64,12 @@ pub(super) fn notes(line: &BatchLine) -> Vec<String> {
 /// The exit code of an item that failed.
 const FAILED: u8 = 6;
 
-/// Whether this start could not save the outcome of a run.
+/// Whether the outcome of a run could not be saved.
 fn is_unsaved(line: &&BatchLine) -> bool {
     line.state == BatchState::Ended && !line.done_before && line.message.is_some()
 }
 
-/// How many items there are of each outcome, and what this start cost, for standard error.
+/// The number of items with each outcome, and the cost of this start, for standard error.
 pub(super) fn summary(lines: &[BatchLine]) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for line in lines {
@@ -107,7 +107,7 @@ fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// What the same command does next. `None`: everything is done.
+/// What the same command would do next. `None`: everything is done.
 pub(super) fn how_to_continue(lines: &[BatchLine]) -> Option<String> {
     let is = |state| lines.iter().filter(|line| line.state == state).count();
     let by_budget = StopReason::SharedBudgetExceeded;

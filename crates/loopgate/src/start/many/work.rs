@@ -1,4 +1,4 @@
-//! One item of a batch: attached to its run, driven to its end, begun again where that is called for.
+//! Runs the items of a batch: attaches to the run of an item, drives it, and begins it again if necessary.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,10 +18,10 @@ use crate::context::ReceivedSignal;
 use crate::drive::Listening;
 use crate::output::{Failure, one_line, stream};
 
-/// How often it is looked whether a run that another process drives has ended.
+/// How often a run of another process is checked for its end.
 const POLL: Duration = Duration::from_millis(500);
 
-/// Whether more items are started, and how many are under way. Clones share it.
+/// Whether further items are started, and how many are in progress. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Halt {
     state: Arc<Mutex<HaltState>>,
@@ -30,7 +30,7 @@ pub(super) struct Halt {
 
 #[derive(Debug, Default)]
 struct HaltState {
-    /// Why no more items are started. `None`: they are.
+    /// Why no further items are started. `None`: they are.
     why: Option<Arc<str>>,
     signal: Option<ReceivedSignal>,
 }
@@ -40,7 +40,7 @@ impl Halt {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Starts no more items, for a signal. Whether it is the first signal.
+    /// Starts no further items because of a signal. Returns whether it is the first signal.
     pub(super) fn stop_for(&self, received: ReceivedSignal) -> bool {
         self.with(|state| {
             state.why.get_or_insert_with(|| "stopped by a signal".into());
@@ -52,7 +52,7 @@ impl Halt {
         self.with(|state| _ = state.why.get_or_insert_with(|| why.into()));
     }
 
-    /// The signal that ended the batch. `None`: none did.
+    /// The signal that ended the batch. `None`: there was none.
     pub(super) fn signal(&self) -> Option<ReceivedSignal> {
         self.with(|state| state.signal)
     }
@@ -61,13 +61,13 @@ impl Halt {
         self.with(|state| state.why.clone())
     }
 
-    /// How many runs are under way.
+    /// How many runs are in progress.
     pub(super) fn under_way(&self) -> usize {
         self.under_way.load(Ordering::Relaxed)
     }
 }
 
-/// Counts a run that is under way, until it is dropped.
+/// Counts a run in progress until it is dropped.
 struct UnderWay(Arc<AtomicUsize>);
 
 impl UnderWay {
@@ -83,7 +83,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// What works the items off.
+/// Runs the items of a batch.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) runner: Runner,
@@ -91,18 +91,18 @@ pub(super) struct Worker {
     pub(super) halt: Halt,
     /// Whether items whose run failed before are begun again.
     pub(super) retries: bool,
-    /// Whether no more items are started once a run fails.
+    /// Whether a failed run keeps further items from starting.
     pub(super) fails_fast: bool,
 }
 
-/// How the run of an item ended, or did not.
+/// The result of an item.
 enum Done {
     Outcome {
         outcome: Box<Outcome>,
         state: BatchState,
         done_before: bool,
     },
-    /// An earlier start did it, and its run was pruned since then.
+    /// An earlier start completed it, and its run was pruned since.
     Pruned(RunId),
 }
 
@@ -112,7 +112,7 @@ fn pruned(item: &Item, run: &RunId) -> BatchLine {
     BatchLine { done_before: true, run: Some(run.to_string()), ..line }
 }
 
-/// Fails where the journal does not vouch for the run of an item: its outcome was not necessarily made here.
+/// Fails if the journal cannot verify the run of an item, so that its outcome may be from elsewhere.
 fn expect_own(run: &RunId, unverified: Option<&Arc<str>>) -> Result<(), Failure> {
     match unverified {
         None => Ok(()),
@@ -123,7 +123,7 @@ fn expect_own(run: &RunId, unverified: Option<&Arc<str>>) -> Result<(), Failure>
 }
 
 impl Worker {
-    /// Does one item. Returns a line for each time that it was given.
+    /// Runs one item. Returns a line for each time that it was given.
     pub(super) async fn work(&self, item: Item) -> Vec<BatchLine> {
         let line = match self.halt.why() {
             Some(why) => self.not_started(&item, why).await,
@@ -140,8 +140,8 @@ impl Worker {
         item.origins.into_iter().map(|origin| BatchLine { origin, ..line.clone() }).collect()
     }
 
-    /// The line of an item once no more are started: one that is done already is reported as that, and one whose run an
-    /// earlier start left in the middle names that run.
+    /// The line of an item that is not started. An item that is done already is reported as done, and one with an
+    /// unfinished run names the run.
     async fn not_started(&self, item: &Item, why: Arc<str>) -> Result<BatchLine, Failure> {
         let (_, last) = self.last(item).await?;
         let mut line = BatchLine::without("", &item.item.id, BatchState::NotStarted, Some(why));
@@ -174,7 +174,7 @@ impl Worker {
         Ok(BatchLine { done_before, message: waits.or(line.message.clone()), ..line })
     }
 
-    /// The number of the item's last run, and the run. Number 1 and none if it has none.
+    /// The number of the item's last run, and its id. 1 and `None` if it has none.
     async fn last(&self, item: &Item) -> Result<(u32, Option<RunId>), Failure> {
         let (mut nth, mut last) = (1, None);
         while let Some(run) = self.runner.journal().run_of_key(&item.key(nth)).await? {
@@ -229,7 +229,7 @@ impl Worker {
         }
     }
 
-    /// Begins a run of an item again, with the evidence of the one before where that can be taken over.
+    /// Begins an item again, with the evidence of the previous run if possible.
     async fn begin_again(&self, item: &Item, run: &RunId, nth: u32) -> Result<Attached, StartError> {
         match self.runner.retry(run).with_key(item.key(nth)).start().await {
             Ok(handle) => Ok(Attached::Began(handle)),
@@ -241,8 +241,8 @@ impl Worker {
         }
     }
 
-    /// Whether a run that ended before leaves its item to do: it was stopped by hand or by a shared budget, or it failed
-    /// and failed ones are retried.
+    /// Whether an item with an ended run is to be done again: the run was stopped by hand or by a shared budget, or it
+    /// failed and failed runs are retried.
     fn begins_again(&self, outcome: &Outcome) -> bool {
         let stop = &outcome.stop;
         let is_cut_off =
@@ -251,7 +251,7 @@ impl Worker {
         is_cut_off || self.retries && stop.class == StopClass::Failed
     }
 
-    /// Whether more items are started after this one.
+    /// Decides after an item whether further items are started.
     fn consider(&self, line: &BatchLine) {
         if line.done_before {
             return;
