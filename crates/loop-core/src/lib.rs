@@ -29,7 +29,7 @@
 //! use loop_core::{Command, Event, EventKind, Facts, Quote, Run, RunSpec, StopReason};
 //!
 //! let spec: RunSpec = serde_json::from_str(r##"{
-//!     "version": 1, "domain": "helpdesk",
+//!     "version": 2, "domain": "helpdesk",
 //!     "protocol": {"type": "document", "sections": [{"id": "situation", "heading": "Situation"}]},
 //!     "tools": [{"name": "fetch_device", "description": "Device details", "args": {"type": "object"},
 //!                "effect": "read", "timeout_ms": 12000, "attempts": 2}],
