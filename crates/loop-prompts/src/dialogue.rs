@@ -275,7 +275,8 @@ pub(crate) fn last_call(run: &Run) -> String {
         StopReason::MaxMessages => "the limit of messages leaves one".to_owned(),
         StopReason::MaxToolCalls => format!("the limit of {} tool calls is reached", limits.tool_calls),
         StopReason::NoProgress => "none of the last calls could be run".to_owned(),
-        _ => format!("the limit of {} model calls leaves one", limits.model_calls),
+        StopReason::MaxModelCalls => format!("the limit of {} model calls leaves one", limits.model_calls),
+        other => format!("the run would otherwise end as {other}"),
     }
 }
 

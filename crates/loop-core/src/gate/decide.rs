@@ -220,7 +220,7 @@ impl View<'_> {
     }
 }
 
-/// The conditions of step 5: why no action is left to run, or why that does not matter. Empty if the run continues.
+/// Why no action is left to run, or why that does not matter. Empty if the run continues.
 fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     let candidates = view.candidates;
     let is_open = view.is_open();
@@ -264,8 +264,8 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     found
 }
 
-/// The conditions of step 5 for native calls: the end that the reply states, or why none of its calls can run. The
-/// result of a call that cannot run says so, and the model continues from it.
+/// The same for native calls: the end that the reply states, or why none of its calls can run. The result of a call
+/// that cannot run says so, and the model continues from it.
 fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
     let candidates = view.candidates;
     let mut found = Vec::new();
@@ -350,7 +350,7 @@ fn no_progress(settings: &GateSettings, idle: u32) -> Condition {
     Condition::at_limit(StopReason::NoProgress, idle, settings.no_progress, Setting::NoProgress, to)
 }
 
-/// The conditions of step 7: actions could run, but would not help.
+/// Why the run ends although actions could run: they would not help.
 fn stuck(view: &View<'_>, history: History) -> Vec<Condition> {
     let settings = view.settings;
     let mut found = Vec::new();
