@@ -158,7 +158,7 @@ fn sections(file: &File) -> Result<Vec<SectionSpec>, DomainError> {
         if !is_id {
             return error(
                 "id",
-                format!("`{id}` is not a section id; write small letters, digits, `_` and `-`"),
+                format!("`{id}` is not a section id; use small letters, digits, `_` and `-`"),
             );
         }
         if id == PREAMBLE {

@@ -358,7 +358,7 @@ fn sections_are_reported_apart() {
     );
     check(
         "[[section]]\nid = \"Next steps\"\nheading = \"Next\"\n",
-        "4:1: `Next steps` is not a section id; write small letters, digits, `_` and `-`",
+        "4:1: `Next steps` is not a section id; use small letters, digits, `_` and `-`",
     );
     check("[[section]]\nheading = \"Next\"\n", "3:1: the key `id` is missing; add it");
 }

@@ -42,13 +42,12 @@ impl Key {
 
     /// The key of the journal at `path`, if it is there.
     pub(super) fn read(path: &Path) -> io::Result<Option<Self>> {
-        let damaged =
-            || io::Error::other(format!("{} is not a key; put it back", Self::path(path).display()));
+        let broken = || io::Error::other(format!("{} is not a key; put it back", Self::path(path).display()));
         let text = match plain::text(&Self::path(path), 4 * BYTES as u64) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
-            Err(_) => return Err(damaged()),
+            Err(_) => return Err(broken()),
         };
         let text = text.trim();
         let digits = text
@@ -57,7 +56,7 @@ impl Key {
             .map(|pair| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok()));
         let bytes: Option<Vec<u8>> = digits.collect();
         let bytes = bytes.filter(|_| text.len() == 2 * BYTES).and_then(|bytes| bytes.try_into().ok());
-        bytes.map(|bytes| Some(Self::of(bytes))).ok_or_else(damaged)
+        bytes.map(|bytes| Some(Self::of(bytes))).ok_or_else(broken)
     }
 
     fn of(bytes: [u8; BYTES]) -> Self {
