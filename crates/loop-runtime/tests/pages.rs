@@ -124,21 +124,21 @@ fn every_reason_to_end_has_its_row() {
         ("output", both.iter().chain(&own).collect()),
     ] {
         let page = rows(&read(&format!("../../docs/how-to/{name}.md")));
-        let table: Vec<_> = page.iter().filter(|row| row.len() == 6 && !row[3].is_empty()).collect();
+        let table: Vec<_> = page.iter().filter(|row| row.len() >= 4 && row[3].parse::<u8>().is_ok()).collect();
         let named: BTreeSet<&str> = table.iter().map(|row| row[0].as_str()).collect();
         let expected: BTreeSet<&str> = reasons.iter().map(|reason| reason.name()).collect();
         assert_eq!(named, expected, "{name}.md");
         for reason in reasons {
             let row = table.iter().find(|row| row[0] == reason.name()).unwrap();
             let class = reason.class();
-            assert_eq!((row[3].as_str(), row[4].clone()), (class.name(), class.exit_code().to_string()));
+            assert_eq!((row[2].as_str(), row[3].clone()), (class.name(), class.exit_code().to_string()));
             let code = match reason {
                 StopReason::Completed => String::new(),
                 StopReason::MaxPasses => "MAX_ITERATIONS".to_owned(),
                 StopReason::ManualStop => "EXECUTION_CANCELLED".to_owned(),
                 other => other.name().to_uppercase(),
             };
-            assert_eq!(row[2], code, "{name}.md, {reason}");
+            assert_eq!(row[1], code, "{name}.md, {reason}");
         }
     }
 }
@@ -191,14 +191,8 @@ fn texts_of_results_are_those_that_a_model_is_told() {
         .filter(|cell| cell.starts_with('`'))
         .map(|cell| cell.trim().trim_start_matches("``").trim_end_matches("``"))
         .collect();
-    assert!(texts.len() >= 16, "{texts:?}");
-    // What its own words follow is told by the tests that run it.
-    let elsewhere =
-        ["`Error: the tool panicked: ` and what the panic said", "`(cached, pass 1)` and the earlier result"];
-    // So are repeats, which take several passes.
-    let is_elsewhere =
-        |text: &str| elsewhere.contains(&text) || text.contains("; its result is that of pass");
-    for text in texts.iter().filter(|text| !is_elsewhere(text)) {
+    assert!(texts.len() >= 12, "{texts:?}");
+    for text in texts {
         // A table holds the beginning of some in backticks, and says in words what follows.
         let text = match text.strip_prefix('`') {
             Some(quoted) => quoted.rsplit_once('`').unwrap().0,
