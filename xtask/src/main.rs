@@ -19,6 +19,7 @@
 //! | [`features`] | `features`: whether builds share their dependencies |
 //! | [`crash`], [`explore`] | `crash` and `explore`: killed processes, and all reachable states of small runs |
 //! | [`servers`], [`browser`] | `servers` and `browser`: tests that need third-party programs, or Chromium |
+//! | [`site`] | `site`: the documentation as a site, with a search and `llms.txt` |
 //! | [`bench`](mod@bench), [`measures`], [`claims`] | `bench`, `measures` and `claims`: instruction counts, size of the code, scores of the claim checker |
 //! | [`prices`] | `prices`: the price table, from a published package |
 //! | [`publish`], [`release`] | `publish` and `release`: packages for registries, and the files of a release |

@@ -603,7 +603,7 @@ fn page(rows: &[(&'static str, &'static str, String)], legal: usize) -> String {
     let attacks = rows.len() - legal;
     let mut page = format!(
         "# Attacks on the server, and what each got\n\n\
-         This page is for an operator or auditor who asks what the [doors of the server](../how-to/secure-a-server.md) refuse.\n\
+         This page shows what the [doors of the server](../how-to/secure-a-server.md) refuse, for operators and auditors.\n\
          A test sends each request over a socket and writes this page: `UPDATE_ATTACKS=1 cargo test -p loop-server \
          --all-features --test it attacks::`.\n\n\
          {attacks} requests are attacks or broken. None of them changes anything, uses a code up or shows a path, a token or a \
