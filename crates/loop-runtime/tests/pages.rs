@@ -47,6 +47,25 @@ fn rows(page: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
+/// The ends of a page's list, as rows: reason, code, class, exit code. The page names the codes that are not the reason.
+fn listed(page: &str) -> Vec<Vec<String>> {
+    let code = |reason: &str| match page.split_once(&format!("` for `{reason}`")) {
+        Some((before, _)) => before.rsplit('`').next().unwrap().to_owned(),
+        None if reason == "completed" => String::new(),
+        None => reason.to_uppercase(),
+    };
+    let mut rows = Vec::new();
+    for (reasons, end) in page.lines().filter_map(|line| line.strip_prefix("- `")?.split_once("`: `")) {
+        let Some((class, exit)) = end.split_once("`, ") else { continue };
+        rows.extend(
+            reasons
+                .split("`, `")
+                .map(|reason| vec![reason.to_owned(), code(reason), class.to_owned(), exit.to_owned()]),
+        );
+    }
+    rows
+}
+
 #[test]
 fn a_whole_agent_has_at_most_fifteen_lines() {
     // S1-33
@@ -123,8 +142,10 @@ fn every_reason_to_end_has_its_row() {
         ("conversation", both.iter().chain(&shared).collect::<Vec<_>>()),
         ("output", both.iter().chain(&own).collect()),
     ] {
-        let page = rows(&read(&format!("../../docs/how-to/{name}.md")));
-        let table: Vec<_> = page.iter().filter(|row| row.len() >= 4 && row[3].parse::<u8>().is_ok()).collect();
+        let text = read(&format!("../../docs/how-to/{name}.md"));
+        let page = [rows(&text), listed(&text)].concat();
+        let table: Vec<_> =
+            page.iter().filter(|row| row.len() >= 4 && row[3].parse::<u8>().is_ok()).collect();
         let named: BTreeSet<&str> = table.iter().map(|row| row[0].as_str()).collect();
         let expected: BTreeSet<&str> = reasons.iter().map(|reason| reason.name()).collect();
         assert_eq!(named, expected, "{name}.md");
