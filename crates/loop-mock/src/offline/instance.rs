@@ -6,17 +6,17 @@ use super::schema::resolved;
 
 /// An example of what the schema permits: the same for the same schema.
 pub(super) fn of(schema: &Value) -> Value {
-    Instance { root: schema, left: MAX_PARTS }.of(schema, DEEP)
+    ExampleWriter { root: schema, left: MAX_PARTS }.of(schema, DEEP)
 }
 
 /// An example that is being written.
-struct Instance<'a> {
+struct ExampleWriter<'a> {
     root: &'a Value,
     /// How many more parts are written. References may double what they name.
     left: usize,
 }
 
-impl<'a> Instance<'a> {
+impl<'a> ExampleWriter<'a> {
     fn of(&mut self, schema: &'a Value, deep: usize) -> Value {
         self.left = self.left.saturating_sub(1);
         if self.left == 0 || deep == 0 {

@@ -13,7 +13,7 @@ pub(super) use write::GeminiWriter;
 use loop_core::types::FailureKind;
 use serde_json::{Map, Value, json};
 
-use super::protocol::{ErrorWords, Reported, is_of_the_request};
+use super::protocol::{ErrorWords, ReportedFailure, is_of_the_request};
 
 /// The words of Google.
 pub(super) fn words(kind: FailureKind) -> ErrorWords {
@@ -34,7 +34,7 @@ pub(super) fn words(kind: FailureKind) -> ErrorWords {
 }
 
 /// What went wrong, with the details that only it has.
-pub(super) fn error_object(reported: &Reported<'_>) -> Value {
+pub(super) fn error_object(reported: &ReportedFailure<'_>) -> Value {
     let ErrorWords { status, kind, code } = reported.words;
     let mut details = Vec::new();
     match code {
