@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::observers::Observers;
 use super::{EngineRun, EngineRunError};
 use crate::drive::hooks::HookMessage;
-use crate::drive::parts::Parts;
+use crate::drive::parts::RunParts;
 use crate::drive::runner::Runner;
 use loop_journal::{Durability, Entry, JournalError, RunWriter};
 
 /// The journal of a run that an engine drives. What the engine keeps is the truth while the run is in flight, and the journal
 /// follows: entries that it has are compared, and others appended.
 pub struct Projection {
-    parts: Arc<Parts>,
+    parts: Arc<RunParts>,
     /// The entries that the journal had.
     recorded: Vec<Entry>,
     /// `None`: the journal has no such run yet.
