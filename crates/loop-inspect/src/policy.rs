@@ -1,7 +1,7 @@
 //! A policy in words: what holds for all of a run, and what each tool may do.
 
 use loop_core::RunSpec;
-use loop_core::policy::{Cell, PolicyRow, Taint, offers_plan, reachable, table};
+use loop_core::policy::{PolicyRow, TableCell, Taint, offers_plan, reachable, table};
 use loop_core::spec::TaintRule;
 
 /// The policy of a spec: what holds for all of a run, a line each, then the tools. Of a tool its name, its effect, what may
@@ -39,7 +39,7 @@ fn read(spec: &RunSpec) -> &'static str {
 /// The lines of a tool: what may happen with it, and below it what changes that.
 fn of_row(spec: &RunSpec, row: &PolicyRow) -> Vec<[String; 4]> {
     let Taint { untrusted, private } = reachable(spec);
-    let Cell { may, why } = &row.at_start;
+    let TableCell { may, why } = &row.at_start;
     let mut lines =
         vec![[row.tool.to_string(), row.effect.name().to_owned(), may.name().to_owned(), why.to_string()]];
     let mut below = |when: &str, may: &str, why: &str| {
