@@ -17,17 +17,17 @@ use crate::remote::{self, LOCAL, Servers};
 use crate::secret;
 
 /// The models of a domain.
-pub(crate) struct Built {
+pub(crate) struct BuiltModels {
     pub(crate) models: Models,
     /// What their making returned to light.
-    pub(crate) found: Found,
+    pub(crate) found: ModelFindings,
     /// What writes their exchanges down, where that is wanted.
     pub(crate) recorder: Option<Recorder>,
 }
 
 /// What the making of models reveals.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct ModelFindings {
     /// What their callers miss in the environment.
     pub(crate) unset: Vec<DomainError>,
     /// The credentials that they use.
@@ -37,16 +37,16 @@ pub(crate) struct Found {
 }
 
 /// One model, before anything is wrapped around it.
-struct Bare<'a> {
+struct BareModel<'a> {
     tier: &'static str,
     config: &'a ModelConfig,
     model: Arc<dyn ChatModel>,
 }
 
 /// The model of each tier; their exchanges are written to `record`, where that is given. What they use and `own` is secret.
-pub(crate) fn models(file: &File, record: Option<&Path>, own: &Secrets) -> Result<Built, DomainError> {
+pub(crate) fn models(file: &File, record: Option<&Path>, own: &Secrets) -> Result<BuiltModels, DomainError> {
     let config = &file.config.models;
-    let mut found = Found::default();
+    let mut found = ModelFindings::default();
     let mut bare = |tier: &'static str, config| bare(file, tier, config, &mut found);
     let base = bare("base", &config.base)?;
     let selector = config.selector.as_ref().map(|config| bare("selector", config)).transpose()?;
@@ -61,17 +61,17 @@ pub(crate) fn models(file: &File, record: Option<&Path>, own: &Secrets) -> Resul
         None => None,
     };
     let mut servers = Servers::default();
-    let mut wrap = |bare: Bare<'_>| {
-        let Bare { tier, config, mut model } = bare;
+    let mut wrap = |bare: BareModel<'_>| {
+        let BareModel { tier, config, mut model } = bare;
         if let Some(recorder) = &recorder {
             model = Arc::new(RecordingModel::new(model, recorder.clone(), tier));
         }
         if LOCAL.contains(&config.provider.as_str()) { model } else { servers.guarded(file, config, model) }
     };
     let base = wrap(base);
-    let mut or_base = |bare: Option<Bare<'_>>| bare.map_or_else(|| Arc::clone(&base), &mut wrap);
+    let mut or_base = |bare: Option<BareModel<'_>>| bare.map_or_else(|| Arc::clone(&base), &mut wrap);
     let (selector, escalated, fallback) = (or_base(selector), or_base(escalated), or_base(fallback));
-    Ok(Built { models: Models { selector, base, escalated, fallback }, found, recorder })
+    Ok(BuiltModels { models: Models { selector, base, escalated, fallback }, found, recorder })
 }
 
 /// The keys that the environment holds for the known providers: a tool or a model may come upon one that no tier uses.
@@ -98,8 +98,8 @@ fn bare<'a>(
     file: &File,
     tier: &'static str,
     config: &'a ModelConfig,
-    found: &mut Found,
-) -> Result<Bare<'a>, DomainError> {
+    found: &mut ModelFindings,
+) -> Result<BareModel<'a>, DomainError> {
     check_keys(file, tier, config)?;
     let error = |key: &str, message: String| file.error(&["models", tier, key], message);
     let model: Arc<dyn ChatModel> = match (config.provider.as_str(), &config.script, &config.recording) {
@@ -134,7 +134,7 @@ fn bare<'a>(
         }
         _ => remote::model(file, tier, config, found)?,
     };
-    Ok(Bare { tier, config, model })
+    Ok(BareModel { tier, config, model })
 }
 
 /// Keys that say nothing to the provider are slips, and so are numbers out of their range.

@@ -24,7 +24,7 @@ pub(crate) struct MadeTools {
 
 /// What [`McpServers`](crate::review::McpServers) is in a build without servers: there is not a value of it.
 #[derive(Debug)]
-pub(crate) enum Asker {}
+pub(crate) enum ServerList {}
 
 /// Says that there are none here.
 fn refused(file: &File, path: &[&str]) -> DomainError {
@@ -67,7 +67,7 @@ impl Servers {
     }
 }
 
-impl Asker {
+impl ServerList {
     pub(crate) fn load(folder_or_file: &Path, options: &LoadOptions) -> Result<Self, DomainError> {
         Err(refused(&File::read(folder_or_file, options)?, &["servers"]))
     }

@@ -46,9 +46,7 @@ pub(crate) fn prompts(file: &File) -> Result<Prompts, DomainError> {
 
 /// Where outcomes are saved. A token that is not in the environment goes to `unset`: it is missed by who saves.
 pub(crate) fn save(file: &File, unset: &mut Vec<DomainError>) -> Result<Option<DetailedTarget>, DomainError> {
-    let Some(config) = &file.config.save else {
-        return Ok(None);
-    };
+    let Some(config) = &file.config.save else { return Ok(None) };
     if config.limit_ms == Some(0) {
         return Err(file.error(&["save", "limit_ms"], "nothing is saved in no time; write at least 1"));
     }
@@ -89,9 +87,7 @@ fn save_url(
 ) -> Result<HttpTarget, DomainError> {
     let target =
         HttpTarget::new(url).map_err(|error| file.error(&["save", "url"], format!("the address {error}")))?;
-    let Some(name) = bearer_env else {
-        return Ok(target);
-    };
+    let Some(name) = bearer_env else { return Ok(target) };
     let path = ["save", "bearer_env"];
     let token = match file.secret(&path, name) {
         Ok(Some(token)) => token,

@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::LoadOptions;
 use crate::error::DomainError;
-use crate::mcp::Asker;
+use crate::mcp::ServerList;
 use loop_tools::lock::LockedServer;
 
 /// The MCP servers of a domain, for a person who decides which of their tools are trusted. Nothing else of the domain is made,
 /// so that it may name tools that are not trusted yet.
 #[derive(Debug)]
-pub struct McpServers(Asker);
+pub struct McpServers(ServerList);
 
 /// What a server says now, against what was trusted of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +108,7 @@ impl McpServers {
     /// The file or its servers are wrong, there is none, this program was built without them, or `tools.lock` is not what it
     /// should be. A tool in it that was edited by hand is not an error here.
     pub fn load(folder_or_file: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, DomainError> {
-        Asker::load(folder_or_file.as_ref(), options).map(Self)
+        ServerList::load(folder_or_file.as_ref(), options).map(Self)
     }
 
     /// The names of the servers, in the order of the file.

@@ -25,18 +25,22 @@ const PRINTS_WITHIN: Duration = Duration::from_secs(10);
 const LOOKS_EVERY: Duration = Duration::from_millis(5);
 
 /// What is wrong with a secret: the key of its table, and what to do about it.
-type Wrong = (&'static str, String);
+type KeyError = (&'static str, String);
 
 /// The secrets that were found so far, by name: each is looked for once.
 #[derive(Default)]
 pub(crate) struct FoundSecrets {
-    found: Mutex<BTreeMap<String, Result<String, Wrong>>>,
+    found: Mutex<BTreeMap<String, Result<String, KeyError>>>,
     /// Whether programs are not run that print secrets.
     pub(crate) programs_rest: bool,
 }
 
 impl FoundSecrets {
-    fn get_or_find(&self, name: &str, find: impl FnOnce() -> Result<String, Wrong>) -> Result<String, Wrong> {
+    fn get_or_find(
+        &self,
+        name: &str,
+        find: impl FnOnce() -> Result<String, KeyError>,
+    ) -> Result<String, KeyError> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.entry(name.to_owned()).or_insert_with(find).clone()
     }
@@ -141,7 +145,7 @@ fn find(
     config: &SecretConfig,
     folder: &Path,
     resolved: impl Fn(&str, &str) -> PathBuf,
-) -> Result<String, Wrong> {
+) -> Result<String, KeyError> {
     let (key, secret) = match (&config.file, &config.command, &config.env) {
         (Some(file), None, None) => ("file", of_file(&resolved("file", file))),
         (None, Some(command), None) => ("command", of_program(command, folder)),
