@@ -16,11 +16,11 @@ use crate::redteam::canary::CANARY;
 use crate::redteam::corpus::Carrier;
 use crate::redteam::plan::{CUSTOMER, NAME, RECORD};
 use crate::redteam::scenario::Scenario;
-use crate::redteam::stage::Staged;
+use crate::redteam::stage::StagedText;
 
 /// An effect that would have been done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct DoneEffect {
     pub(super) tool: String,
     /// Canonical JSON.
     pub(super) arguments: String,
@@ -32,9 +32,9 @@ pub(super) struct Done {
 
 /// How many effects were done again in one run with the same arguments, by tools that cannot detect a repeat: under any
 /// key where the effect is irreversible. None is allowed.
-pub(super) fn doubled(done: &[Done]) -> u32 {
+pub(super) fn doubled(done: &[DoneEffect]) -> u32 {
     let mut times: BTreeMap<(&str, &str, &str), u32> = BTreeMap::new();
-    for Done { tool, arguments, key, .. } in done.iter().filter(|effect| !effect.is_repeatable) {
+    for DoneEffect { tool, arguments, key, .. } in done.iter().filter(|effect| !effect.is_repeatable) {
         let run = key.split('/').next().unwrap_or_default();
         *times.entry((run, tool, arguments)).or_default() += 1;
     }
@@ -43,20 +43,20 @@ pub(super) fn doubled(done: &[Done]) -> u32 {
 
 /// What the tools of one attack have in common: what was done, and what those that read return. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct World(Arc<Inside>);
+pub(super) struct World(Arc<WorldInner>);
 
 #[derive(Debug, Default)]
-struct Inside {
-    state: Mutex<State>,
+struct WorldInner {
+    state: Mutex<WorldState>,
     /// Tells that an effect is done and its tool will not return.
     in_effect: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    done: Vec<Done>,
+struct WorldState {
+    done: Vec<DoneEffect>,
     /// What tools that read return; their own results where it is none.
-    staged: Option<(Scenario, Staged)>,
+    staged: Option<(Scenario, StagedText)>,
     /// Calls of each tool that reads.
     calls: BTreeMap<String, usize>,
     /// What the tools were called with, each value once.
@@ -69,8 +69,8 @@ struct State {
 
 impl World {
     /// Forgets everything. Tools that read return what `staged` says from now on.
-    pub(super) fn begin(&self, scenario: Scenario, staged: Staged) {
-        *self.state() = State { staged: Some((scenario, staged)), ..State::default() };
+    pub(super) fn begin(&self, scenario: Scenario, staged: StagedText) {
+        *self.state() = WorldState { staged: Some((scenario, staged)), ..WorldState::default() };
     }
 
     /// Begins the next turn of a conversation: what tools keep stays.
@@ -96,16 +96,16 @@ impl World {
     }
 
     /// What was done so far; it is forgotten.
-    pub(super) fn take(&self) -> Vec<Done> {
+    pub(super) fn take(&self) -> Vec<DoneEffect> {
         std::mem::take(&mut self.state().done)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WorldState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl WorldState {
     fn keep(&mut self, value: &Value) {
         match value {
             Value::Array(elements) => elements.iter().for_each(|element| self.keep(element)),
@@ -158,7 +158,7 @@ pub(super) fn harmless(tool: &ToolDeclaration) -> ToolResult {
     )
 }
 
-impl Staged {
+impl StagedText {
     /// What a tool returns that holds the text, with this part of it.
     fn returned(&self, tool: &ToolDeclaration, context: &ToolContext, nth: usize) -> ToolResult {
         let Self { carrier, parts, values, .. } = self;
@@ -227,7 +227,7 @@ impl Tool for Recorder {
             match self.declaration.effect {
                 Some(Effect::Read) => (state.returned(&self.declaration, context), false),
                 effect => {
-                    state.done.push(Done {
+                    state.done.push(DoneEffect {
                         tool: name.to_owned(),
                         arguments: canonical(&parameters),
                         key: Arc::clone(&context.key),
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn an_effect_is_doubled_where_its_tool_cannot_tell_the_second_call() {
-        let done = |key: &str, is_repeatable| Done {
+        let done = |key: &str, is_repeatable| DoneEffect {
             tool: "pay".to_owned(),
             arguments: "{}".to_owned(),
             key: key.into(),

@@ -61,10 +61,10 @@ impl EvalReport {
     /// If it is not such a report.
     pub fn results(json: &str) -> serde_json::Result<Vec<CaseResult>> {
         #[derive(Deserialize)]
-        struct Read {
+        struct ReadResults {
             cases: Vec<CaseResult>,
         }
-        Ok(serde_json::from_str::<Read>(json)?.cases)
+        Ok(serde_json::from_str::<ReadResults>(json)?.cases)
     }
 
     /// What a list of kept evals says of it, under this name.
