@@ -17,7 +17,7 @@ use crate::data::{self, Attributes, Record};
 use crate::meter;
 use crate::model::{CallName, CallTiming};
 use crate::names::{self, provider};
-use crate::spans::{OpenCall, OpenTool, Out, RunSpans, record, with_usage};
+use crate::spans::{Export, OpenCall, OpenTool, RunSpans, record, with_usage};
 
 impl RunSpans {
     /// A model call has ended.
@@ -26,7 +26,7 @@ impl RunSpans {
         call: (CommandKey, u32),
         ended: Result<&Reply, &ModelFailure>,
         entry: &Entry,
-        out: Out<'_>,
+        out: Export<'_>,
     ) {
         let at = entry.event.at;
         let (key, attempt) = call;
@@ -100,7 +100,7 @@ impl RunSpans {
         call: (CommandKey, u32),
         observation: &Observation,
         entry: &Entry,
-        out: Out<'_>,
+        out: Export<'_>,
     ) {
         let (key, attempt) = call;
         let Some(open) = self.tools.remove(&call) else {
@@ -133,7 +133,7 @@ impl RunSpans {
         };
         self.measure_tool(&open.tool, data::seconds(&span), error, out);
         if let Some(used) = &observation.sub_call {
-            let asked = Asked {
+            let asked = SideQuestion {
                 call,
                 name: Arc::clone(&open.key),
                 tier: Tier::Selector,
@@ -147,7 +147,7 @@ impl RunSpans {
     }
 
     /// A call that an earlier driver left in flight, or that the end of the run cut off.
-    pub(crate) fn lost(&mut self, call: (CommandKey, u32), at: Millis, out: Out<'_>) {
+    pub(crate) fn lost(&mut self, call: (CommandKey, u32), at: Millis, out: Export<'_>) {
         let id = SpanId::of_call(self.run(), call.0, call.1);
         if let Some(OpenCall { at: began, tier, events, .. }) = self.open_calls.remove(&call) {
             let tier = tier.unwrap_or(Tier::Base);
@@ -175,11 +175,11 @@ impl RunSpans {
         used: &SubCallUse,
         began: Millis,
         entry: &Entry,
-        out: Out<'_>,
+        out: Export<'_>,
     ) {
         let (key, attempt) = call;
         let opinion = self.spec.gate.second_opinion;
-        let asked = Asked {
+        let asked = SideQuestion {
             call,
             name: format!("{}/{key}", self.run()).into(),
             tier: opinion.map_or(Tier::Selector, |it| it.tier),
@@ -193,12 +193,12 @@ impl RunSpans {
     /// The question of a smart tool or a check to a model.
     fn sub_call(
         &mut self,
-        asked: Asked,
+        asked: SideQuestion,
         used: &SubCallUse,
         charged: Option<(&Usage, Option<PicoUsd>)>,
-        out: Out<'_>,
+        out: Export<'_>,
     ) {
-        let Asked { call: (key, attempt), name, tier, purpose, parent, times: (began, ended) } = asked;
+        let SideQuestion { call: (key, attempt), name, tier, purpose, parent, times: (began, ended) } = asked;
         self.model_calls += 1;
         let id = SpanId::of_call(self.run(), key, attempt).inner();
         let timing = self.timing((name, attempt), /*is_inner*/ true, out);
@@ -226,7 +226,7 @@ impl RunSpans {
     }
 
     /// What the client knows of a call.
-    fn timing(&self, (key, attempt): (Arc<str>, u32), is_inner: bool, out: Out<'_>) -> Option<CallTiming> {
+    fn timing(&self, (key, attempt): (Arc<str>, u32), is_inner: bool, out: Export<'_>) -> Option<CallTiming> {
         let run = Arc::clone(&self.run().0);
         out.shared.take_timing(&CallName { run, key, attempt, is_inner })
     }
@@ -237,7 +237,7 @@ impl RunSpans {
         timing: Option<&CallTiming>,
         journaled: f64,
         error: Option<&'static str>,
-        out: Out<'_>,
+        out: Export<'_>,
     ) {
         let seconds = timing.map_or(journaled, |timing| timing.whole);
         let mut labels = self.model_labels(tier);
@@ -248,7 +248,7 @@ impl RunSpans {
         out.record(meter::CALL_DURATION, &labels, seconds);
     }
 
-    fn measure_tool(&self, tool: &str, seconds: f64, error: Option<&'static str>, out: Out<'_>) {
+    fn measure_tool(&self, tool: &str, seconds: f64, error: Option<&'static str>, out: Export<'_>) {
         let mut labels = self.domain_labels();
         labels.push(KeyValue::new(names::TOOL_NAME, tool.to_owned()));
         labels.push(KeyValue::new(names::TOOL_TYPE, FUNCTION));
@@ -334,7 +334,7 @@ fn with_content(attributes: Attributes, timing: Option<&CallTiming>, reply: Opti
 }
 
 /// A question to a model outside of the passes.
-struct Asked {
+struct SideQuestion {
     call: (CommandKey, u32),
     /// As the model client names it.
     name: Arc<str>,

@@ -58,12 +58,12 @@ use crate::listener::Listener;
 use crate::model::TimedModel;
 use crate::queue::Reports;
 use crate::send::Sender;
-use crate::shared::Shared;
+use crate::shared::OtelState;
 
 /// Makes and sends the telemetry of runs. Clones share everything; the threads that send end after the last of them.
 #[derive(Clone)]
 pub struct Telemetry {
-    shared: Arc<Shared>,
+    shared: Arc<OtelState>,
     reports: Arc<Reports>,
 }
 
@@ -87,7 +87,7 @@ impl Telemetry {
             reports.line(line);
         }
         let sender = Sender::start(&config, &reports)?;
-        Ok(Self { shared: Arc::new(Shared::new(config, sender)), reports })
+        Ok(Self { shared: Arc::new(OtelState::new(config, sender)), reports })
     }
 
     /// The runner, whose runs are reported.
