@@ -68,14 +68,14 @@ use crate::blobs::folder::Folder;
 pub struct BlobStore {
     /// As a person wrote it; it holds no key.
     url: Arc<str>,
-    place: Place,
+    place: Store,
     turns: Arc<Semaphore>,
     max_bytes: u64,
     deadline: Duration,
 }
 
 #[derive(Clone)]
-enum Place {
+enum Store {
     Folder(Arc<Folder>),
     #[cfg(feature = "s3")]
     Bucket(Arc<s3::Bucket>),
@@ -108,12 +108,12 @@ impl BlobStore {
             Address::Folder(root) => {
                 let opened = tokio::task::spawn_blocking(move || Folder::open(root, max_bytes));
                 let ended = |_| BlobError::of_store(url, BlobErrorKind::Unavailable(ENDS.to_owned()));
-                Place::Folder(Arc::new(opened.await.map_err(ended)??))
+                Store::Folder(Arc::new(opened.await.map_err(ended)??))
             }
             #[cfg(feature = "s3")]
             Address::Bucket { bucket, prefix } => {
                 let opened = s3::Bucket::open(&bucket, &prefix, &options);
-                Place::Bucket(Arc::new(opened.map_err(|kind| BlobError::of_store(url, kind))?))
+                Store::Bucket(Arc::new(opened.map_err(|kind| BlobError::of_store(url, kind))?))
             }
             #[cfg(not(feature = "s3"))]
             Address::Bucket { .. } => {
@@ -144,9 +144,9 @@ impl BlobStore {
         }
         let put = async {
             match &self.place {
-                Place::Folder(folder) => in_folder(folder, turn, move |it| it.put(id, &bytes)).await,
+                Store::Folder(folder) => in_folder(folder, turn, move |it| it.put(id, &bytes)).await,
                 #[cfg(feature = "s3")]
-                Place::Bucket(bucket) => {
+                Store::Bucket(bucket) => {
                     let _turn = turn;
                     bucket.put(id, bytes).await
                 }
@@ -164,9 +164,9 @@ impl BlobStore {
         let turn = self.turn().await?;
         let get = async {
             match &self.place {
-                Place::Folder(folder) => in_folder(folder, turn, move |it| it.get(id)).await,
+                Store::Folder(folder) => in_folder(folder, turn, move |it| it.get(id)).await,
                 #[cfg(feature = "s3")]
-                Place::Bucket(bucket) => {
+                Store::Bucket(bucket) => {
                     let _turn = turn;
                     let content = bucket.get(id, self.max_bytes).await?;
                     blocking(move || folder::check(id, &content).map(|()| content)).await
@@ -186,9 +186,9 @@ impl BlobStore {
         let turn = self.turn().await?;
         let delete = async {
             match &self.place {
-                Place::Folder(folder) => in_folder(folder, turn, move |it| it.delete(id)).await,
+                Store::Folder(folder) => in_folder(folder, turn, move |it| it.delete(id)).await,
                 #[cfg(feature = "s3")]
-                Place::Bucket(bucket) => {
+                Store::Bucket(bucket) => {
                     let _turn = turn;
                     bucket.delete(id).await
                 }
@@ -204,7 +204,7 @@ impl BlobStore {
     pub async fn older(&self, older_than: Duration, max: usize) -> Result<Vec<StoredBlob>, BlobError> {
         let before = before(older_than);
         match &self.place {
-            Place::Folder(folder) => {
+            Store::Folder(folder) => {
                 let listed = Arc::clone(folder);
                 let folders = self.within(None, blocking(move || listed.folders())).await?;
                 let mut found = Vec::new();
@@ -220,7 +220,7 @@ impl BlobStore {
                 Ok(found)
             }
             #[cfg(feature = "s3")]
-            Place::Bucket(bucket) => {
+            Store::Bucket(bucket) => {
                 bucket.older(before, max, self.deadline).await.map_err(|kind| self.error(None, kind))
             }
         }
@@ -238,9 +238,9 @@ impl BlobStore {
         let turn = self.turn().await?;
         let get = async {
             match &self.place {
-                Place::Folder(folder) => in_folder(folder, turn, move |it| it.beginning(id, max)).await,
+                Store::Folder(folder) => in_folder(folder, turn, move |it| it.beginning(id, max)).await,
                 #[cfg(feature = "s3")]
-                Place::Bucket(bucket) => {
+                Store::Bucket(bucket) => {
                     let _turn = turn;
                     bucket.beginning(id, max).await
                 }
@@ -258,9 +258,9 @@ impl BlobStore {
         let (turn, before) = (self.turn().await?, before(older_than));
         let delete = async {
             match &self.place {
-                Place::Folder(folder) => in_folder(folder, turn, move |it| it.delete_older(id, before)).await,
+                Store::Folder(folder) => in_folder(folder, turn, move |it| it.delete_older(id, before)).await,
                 #[cfg(feature = "s3")]
-                Place::Bucket(bucket) => {
+                Store::Bucket(bucket) => {
                     let _turn = turn;
                     bucket.delete_older(id, before).await
                 }
@@ -284,7 +284,7 @@ impl BlobStore {
     ) -> Result<Sweep, BlobError> {
         let before = before(older_than);
         match &self.place {
-            Place::Folder(folder) => {
+            Store::Folder(folder) => {
                 let referenced = Arc::new(referenced.clone());
                 let listed = Arc::clone(folder);
                 let folders = self.within(None, blocking(move || listed.folders())).await?;
@@ -298,7 +298,7 @@ impl BlobStore {
                 Ok(sweep)
             }
             #[cfg(feature = "s3")]
-            Place::Bucket(bucket) => {
+            Store::Bucket(bucket) => {
                 let swept = bucket.sweep(referenced, before, self.deadline).await;
                 swept.map_err(|kind| self.error(None, kind))
             }
