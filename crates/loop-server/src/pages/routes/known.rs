@@ -23,11 +23,11 @@ const MAX_KNOWN: usize = 20_000;
 pub(super) struct KnownRuns {
     /// How many times the journal was begun to be read.
     reads: AtomicU64,
-    state: Mutex<Known>,
+    state: Mutex<RunSnapshot>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct RunSnapshot {
     position: Option<ListPosition>,
     /// Runs that have ended, the oldest first. They are shared with the pages that are being made.
     ended: Arc<BTreeMap<RunOrder, Arc<ListedRun>>>,
@@ -95,7 +95,7 @@ impl KnownRuns {
     }
 }
 
-impl Known {
+impl RunSnapshot {
     /// The runs of these lines that have other entries than before.
     fn unread(&self, changes: &ListChanges) -> Vec<RunId> {
         let is_other =

@@ -64,7 +64,7 @@ pub struct RunsPage {
 
 /// What a search came to.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct SearchHits {
     /// The runs. `None`: nothing was searched for.
     pub(super) runs: Option<BTreeSet<RunId>>,
     /// How many runs are not in the index yet.
@@ -88,7 +88,7 @@ impl RunsPage {
             }
         }
         runs.open.sort_unstable_by_key(|run| std::cmp::Reverse(RunOrder::of(run)));
-        Self::kept(&runs, &|_| true, filter, before, Found::default())
+        Self::kept(&runs, &|_| true, filter, before, SearchHits::default())
     }
 
     /// The same of the runs that are kept, as far as the caller `sees` their domains. The totals of
@@ -98,7 +98,7 @@ impl RunsPage {
         sees: &dyn Fn(&str) -> bool,
         filter: RunsFilter,
         before: Option<&str>,
-        found: Found,
+        found: SearchHits,
     ) -> Self {
         let (wanted, wrong) = filter.wanted(found.runs);
         let fits = |run: &ListedRun| sees(&run.domain) && filter.fits(run, &wanted);
