@@ -22,7 +22,7 @@ pub struct DriverCase {
     /// What people answer at once when an action with this key is asked about. Other questions are not answered.
     pub answers: Vec<(&'static str, PersonAnswer)>,
     /// What is said to the run while it works. `None`: nothing.
-    pub said: Option<Said>,
+    pub said: Option<TimedEvent>,
     /// The target with whose call in flight the driver ends, once. Another one continues. `None`: it does not end.
     pub dies: Option<&'static str>,
     /// Why the run ends.
@@ -84,7 +84,7 @@ pub enum ToolEnd {
 
 /// What is said to a run while it works.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct TimedEvent {
     /// The target whose call has to be in flight.
     pub during: &'static str,
     /// Milliseconds after the start of the call.
@@ -138,7 +138,7 @@ impl DriverCase {
 
     /// Says something while a call is in flight.
     pub fn say(self, during: &'static str, after_ms: u64, kind: EventKind) -> Self {
-        Self { said: Some(Said { during, after_ms, kind }), ..self }
+        Self { said: Some(TimedEvent { during, after_ms, kind }), ..self }
     }
 
     /// What a tool does with the call of a target that is made for the `nth` time, from 0.

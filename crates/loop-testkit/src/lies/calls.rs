@@ -1,7 +1,7 @@
 //! Models and providers that lie in the calls they make. In a document a call is in the contract; in a conversation
 //! it is native.
 
-use super::On::{First, Main};
+use super::LieOn::{First, Main};
 use super::prompt::{Prompt, call, numbered};
 use super::twist::{Piece, Twist};
 use super::words::deep;

@@ -1,6 +1,6 @@
 //! Connections that break, stall or frame their bytes badly. What they carry is true.
 
-use super::On::{Every, Main, Once};
+use super::LieOn::{Every, Main, Once};
 use super::{Behaviour, Lie};
 use loop_mock::Chunks;
 

@@ -1,6 +1,6 @@
 //! What answers in the place of a provider: gateways, proxies, pages and errors.
 
-use super::On::{Every, Main, Once};
+use super::LieOn::{Every, Main, Once};
 use super::{Behaviour, Lie};
 
 lies! {

@@ -1,6 +1,6 @@
 //! Providers that change their own events: ends, tokens, ids, forms of the stream.
 
-use super::On::{Every, Main, Once};
+use super::LieOn::{Every, Main, Once};
 use super::dialect::EndWord;
 use super::twist::{Form, Piece, Tokens, Twist};
 use super::{Behaviour, Lie};

@@ -1,7 +1,7 @@
 //! What a simulation checks after each event and at the end of a run, beside the invariants of the core.
 //!
 //! Invariants see states and steps. What is here needs more: which events may be accepted at all, what a provider
-//! reported, and what the simulation itself knows. [`Ghost`] is what the checks remember of the way to a state.
+//! reported, and what the simulation itself knows. [`GhostState`] is what the checks remember of the way to a state.
 
 mod accepted;
 mod end;
@@ -16,7 +16,7 @@ use loop_core::{Event, Rejected, Run};
 use crate::sim::SimFault;
 
 pub(crate) use end::{at_the_end, endless, is_within_plan, replay};
-pub(crate) use ghost::Ghost;
+pub(crate) use ghost::GhostState;
 
 /// One run in so many is replayed from its journal, and continued from one of its prefixes.
 pub(crate) const REPLAYED: u64 = 16;
@@ -30,7 +30,7 @@ pub(crate) fn must(holds: bool, check: &'static str, what: impl FnOnce() -> Stri
 
 /// Checks one step, and moves the ghost to the state after it. `past` is what the invariants remember of the way to the
 /// state before the step.
-pub(crate) fn step(step: &Transition<'_>, past: &Past, ghost: &mut Ghost) -> Checked {
+pub(crate) fn step(step: &Transition<'_>, past: &Past, ghost: &mut GhostState) -> Checked {
     accepted::may_follow(step, ghost)?;
     accepted::follows_requests(step, past, ghost)?;
     ghost.after(step);
@@ -44,7 +44,7 @@ pub(crate) fn step(step: &Transition<'_>, past: &Past, ghost: &mut Ghost) -> Che
 }
 
 /// Checks what is tried again in the state after a step. `past` is what the invariants remember of the way to it.
-pub(crate) fn tries(run: &Run, past: &Past, ghost: &Ghost) -> Checked {
+pub(crate) fn tries(run: &Run, past: &Past, ghost: &GhostState) -> Checked {
     results::have_one_key(run, past, ghost)
 }
 
