@@ -3,7 +3,7 @@
 //! the run.
 //!
 //! Nothing from outside reaches a terminal as it came: [`print()`] leaves the lines of a text as they are, [`note`] takes a
-//! [`Line`], of which every part is one line, and [`print_json`] writes as escapes what may not be shown.
+//! [`TextLine`], of which every part is one line, and [`print_json`] writes as escapes what may not be shown.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::screen;
 use super::screen::{Output, above};
-use super::text::{Line, escaped, harmless};
+use super::text::{TextLine, escaped, harmless};
 use super::wrap::wrapped;
 
 /// Prints whole lines to standard output, without what a terminal would obey. At a terminal they are wrapped at words.
@@ -27,7 +27,7 @@ pub(crate) fn print_part(text: &str) {
 }
 
 /// Prints lines with styles of ours to standard output. They are as wide as they should be.
-pub(crate) fn print_lines(lines: &[Line]) {
+pub(crate) fn print_lines(lines: &[TextLine]) {
     lines.iter().for_each(|line| write_out(&format!("{}\n", line.styled_text())));
 }
 
@@ -115,13 +115,13 @@ pub(crate) fn exit(code: i32) -> ! {
 }
 
 /// Prints a line to standard error. At a terminal it is wrapped at words.
-pub(crate) fn note(line: impl Into<Line>) {
+pub(crate) fn note(line: impl Into<TextLine>) {
     let text = format!("{}\n", line.into().styled_text());
     write_err(&wrapped(&text, screen::width(Output::Stderr)));
 }
 
 /// Prints to standard error without a line break.
-pub(crate) fn note_part(line: impl Into<Line>) {
+pub(crate) fn note_part(line: impl Into<TextLine>) {
     write_err(line.into().styled_text());
 }
 
@@ -137,7 +137,7 @@ fn write_err(text: &str) {
 pub(crate) fn progress(text: &str) {
     match text {
         "" => screen::hide(),
-        text => screen::show([Line::from(text)]),
+        text => screen::show([TextLine::from(text)]),
     }
 }
 

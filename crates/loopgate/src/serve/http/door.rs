@@ -51,7 +51,8 @@ pub(super) fn limits(engine: &Engine) -> DoorLimits {
 /// The door, which records in this log.
 pub(super) fn doors(
     args: &ServeArgs,
-    (listen, hosts): (SocketAddr, Hosts),
+    listen: SocketAddr,
+    hosts: Hosts,
     engine: &Engine,
     audit: Audit,
     limits: DoorLimits,
