@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use xshell::{Shell, cmd};
 
-use crate::prices::convert::{Converted, convert};
+use crate::prices::convert::{ConvertedPackage, convert};
 use crate::workspace::{self, Failure};
 
 /// The table, from the root of the workspace.
@@ -77,7 +77,7 @@ fn fetched(shell: &Shell, version: Option<String>) -> Result<PathBuf, Failure> {
 }
 
 /// The day of the committed table, where the package gives the same models: a table is not newer for being made again.
-fn dated(committed: &str, version: &str, converted: &Converted) -> Option<String> {
+fn dated(committed: &str, version: &str, converted: &ConvertedPackage) -> Option<String> {
     let dated = header(committed, "dated")?;
     (written(version, &dated, converted).ok()? == committed).then_some(dated)
 }
@@ -93,7 +93,7 @@ fn header(table: &str, key: &str) -> Option<String> {
 const HEAD_END: &str = ",\"models\":[";
 
 /// The table as it is committed: a line for the head, and one a model.
-fn written(version: &str, dated: &str, converted: &Converted) -> Result<String, Failure> {
+fn written(version: &str, dated: &str, converted: &ConvertedPackage) -> Result<String, Failure> {
     let head = json!({
         "format": 1,
         "package": PACKAGE,
@@ -120,7 +120,7 @@ fn sorted(mut value: Value) -> String {
     value.to_string()
 }
 
-fn print_notes(converted: &Converted) {
+fn print_notes(converted: &ConvertedPackage) {
     for (reason, what) in &converted.notes.0 {
         let names: Vec<&str> = what.iter().map(String::as_str).collect();
         println!("{reason} ({}):\n    {}", names.len(), names.join(" "));
@@ -133,9 +133,9 @@ mod tests {
 
     use super::*;
 
-    fn converted(id: &str) -> Converted {
+    fn converted(id: &str) -> ConvertedPackage {
         let fallback = [("azure".to_owned(), vec!["openai".to_owned()])].into();
-        Converted { fallback, models: vec![json!({ "id": id })], ..Converted::default() }
+        ConvertedPackage { fallback, models: vec![json!({ "id": id })], ..ConvertedPackage::default() }
     }
 
     #[test]

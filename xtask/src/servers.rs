@@ -275,10 +275,10 @@ fn pip(shell: &Shell) -> Result<PathBuf, Failure> {
 }
 
 /// The environment of each suite by its name, or why its programs are not here.
-pub(crate) type Fetched = Vec<(&'static str, Result<Environment, Failure>)>;
+pub(crate) type SuiteEnvironments = Vec<(&'static str, Result<Environment, Failure>)>;
 
 /// Fetches the programs of all suites, or of the one: mostly waiting for registries, so that other checks can run meanwhile.
-pub(crate) fn fetched(suite: Option<&str>) -> Result<Fetched, Failure> {
+pub(crate) fn fetched(suite: Option<&str>) -> Result<SuiteEnvironments, Failure> {
     let is_chosen = |known: &&Suite| match suite {
         None => !BY_HAND.contains(&known.name),
         Some(MCP) => [MCP, CONFORMANCE].contains(&known.name),
@@ -303,7 +303,7 @@ pub(crate) fn fetched(suite: Option<&str>) -> Result<Fetched, Failure> {
 ///
 /// After a test run of the workspace the `programs` that it has built are run: with the features of one package alone, cargo
 /// would build most crates again.
-pub(crate) fn run(fetched: Fetched, programs: Option<&TestPrograms>) -> Result<(), Failure> {
+pub(crate) fn run(fetched: SuiteEnvironments, programs: Option<&TestPrograms>) -> Result<(), Failure> {
     let mut failed = Vec::new();
     for (name, environment) in fetched {
         let environment = match environment {

@@ -128,7 +128,7 @@ fn baselines(path: &Path) -> Result<BTreeMap<String, Counts>, Failure> {
 
 /// What a comparison says, a line each.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Compared {
+struct Comparison {
     /// Every case that was counted now.
     rows: Vec<String>,
     /// The cases that grew too much, or that are not known from before.
@@ -137,8 +137,8 @@ struct Compared {
     improved: Vec<String>,
 }
 
-fn compared(before: &Counts, now: &Counts) -> Compared {
-    let mut compared = Compared::default();
+fn compared(before: &Counts, now: &Counts) -> Comparison {
+    let mut compared = Comparison::default();
     for (case, now) in now {
         let Some(before) = before.get(case) else {
             compared.rows.push(format!("{case:28} {:>14} {now:>14}", "-"));

@@ -60,14 +60,14 @@ impl fmt::Display for Id {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) id: Id,
-    pub(super) state: State,
+    pub(super) state: Coverage,
     /// Its line in the file, from 1.
     pub(super) line: usize,
 }
 
 /// How far a requirement is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum Coverage {
     /// A test names it.
     Test,
     /// A later decision contradicts it: the number of the record that says so.
@@ -76,15 +76,15 @@ pub(super) enum State {
     Doc,
 }
 
-impl State {
-    fn parse(text: &str) -> Option<State> {
+impl Coverage {
+    fn parse(text: &str) -> Option<Coverage> {
         if text == "test" {
-            Some(State::Test)
+            Some(Coverage::Test)
         } else if let Some(number) = text.strip_prefix("decision: ADR ") {
-            Some(State::Decision(number.parse().ok().filter(|_| number.len() == 4)?))
+            Some(Coverage::Decision(number.parse().ok().filter(|_| number.len() == 4)?))
         } else {
             let reason = text.strip_prefix("doc:")?;
-            (!reason.trim().is_empty()).then_some(State::Doc)
+            (!reason.trim().is_empty()).then_some(Coverage::Doc)
         }
     }
 }
@@ -94,14 +94,12 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>, Vec<String>> {
     let (mut rows, mut problems, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (index, line) in text.lines().enumerate() {
         let line_number = index + 1;
-        let Some(inner) = line.strip_prefix('|') else {
-            continue;
-        };
+        let Some(inner) = line.strip_prefix('|') else { continue };
         let cells: Vec<&str> = inner.trim_end().trim_end_matches('|').split('|').map(str::trim).collect();
         let problem = match cells.as_slice() {
             ["id", "what", "state"] => continue,
             [rule, ..] if rule.starts_with("---") => continue,
-            [id, what, state] => match (Id::parse(id), State::parse(state)) {
+            [id, what, state] => match (Id::parse(id), Coverage::parse(state)) {
                 (None, _) => format!("`{id}` is no id"),
                 (_, None) => {
                     format!("`{state}` is not a state: `test`, `decision: ADR NNNN` or `doc: reason`")
@@ -184,7 +182,7 @@ mod tests {
         let text = "# Title\n\n| id | what | state |\n|---|---|---|\n| @0-1 | first | test |\n| %1 | both | decision: ADR 0005 |\n";
         let rows = parse(&sample(text)).unwrap();
         let row = |id: &str, state, line| Row { id: Id::parse(&sample(id)).unwrap(), state, line };
-        assert_eq!(rows, [row("@0-1", State::Test, 5), row("%1", State::Decision(5), 6)]);
+        assert_eq!(rows, [row("@0-1", Coverage::Test, 5), row("%1", Coverage::Decision(5), 6)]);
     }
 
     #[test]
