@@ -124,7 +124,8 @@ fn every_reason_to_end_has_its_row() {
         ("output", both.iter().chain(&own).collect()),
     ] {
         let page = rows(&read(&format!("../../docs/how-to/{name}.md")));
-        let table: Vec<_> = page.iter().filter(|row| row.len() >= 4 && row[3].parse::<u8>().is_ok()).collect();
+        let table: Vec<_> =
+            page.iter().filter(|row| row.len() >= 4 && row[3].parse::<u8>().is_ok()).collect();
         let named: BTreeSet<&str> = table.iter().map(|row| row[0].as_str()).collect();
         let expected: BTreeSet<&str> = reasons.iter().map(|reason| reason.name()).collect();
         assert_eq!(named, expected, "{name}.md");

@@ -179,8 +179,11 @@ mod tests {
             "# Title\n\n- @0-1: first\n- %1: both (decision: ADR 0005)\n- @0-2: third (doc: an (old) aim)\n";
         let rows = parse(&sample(text)).unwrap();
         let row = |id: &str, state, line| Row { id: Id::parse(&sample(id)).unwrap(), state, line };
-        let expected =
-            [row("@0-1", Coverage::Test, 3), row("%1", Coverage::Decision(5), 4), row("@0-2", Coverage::Doc, 5)];
+        let expected = [
+            row("@0-1", Coverage::Test, 3),
+            row("%1", Coverage::Decision(5), 4),
+            row("@0-2", Coverage::Doc, 5),
+        ];
         assert_eq!(rows, expected);
     }
 
