@@ -83,7 +83,7 @@ const PROPERTIES: [&str; 2] = ["properties::", "repeats_ledger::"];
 
 /// The result of the walk of an alphabet.
 #[derive(Debug, PartialEq, Eq)]
-struct Walked {
+struct AlphabetWalk {
     name: String,
     states: u64,
     edges: u64,
@@ -94,7 +94,7 @@ struct Walked {
 
 /// The content of the file: a summary sentence, then a row for each alphabet.
 fn table(lines: &[String]) -> Result<String, Failure> {
-    let mut walked: Vec<Walked> = lines.iter().filter_map(|line| read(line)).collect();
+    let mut walked: Vec<AlphabetWalk> = lines.iter().filter_map(|line| read(line)).collect();
     walked.sort_by(|a, b| a.name.cmp(&b.name));
     let bound = lines.iter().find_map(|line| {
         let reported = line.split_once("a run of the defaults takes ")?.1;
@@ -103,7 +103,7 @@ fn table(lines: &[String]) -> Result<String, Failure> {
     let (Some(bound), false) = (bound, walked.is_empty()) else {
         return Err(Failure::Check("explore: the walk told nothing that can be read".to_owned()));
     };
-    let sum = |of: fn(&Walked) -> u64| with_commas(walked.iter().map(of).sum());
+    let sum = |of: fn(&AlphabetWalk) -> u64| with_commas(walked.iter().map(of).sum());
     let mut out = format!(
         "{} alphabets, {} states, {} edges.\nA run with the default limits takes at most {bound} events.\n\n",
         walked.len(),
@@ -120,7 +120,7 @@ fn table(lines: &[String]) -> Result<String, Failure> {
 }
 
 /// A line of the walk: `NAME N states N edges SECONDS s  N events deep, N at the max (cut)  REASONS`.
-fn read(line: &str) -> Option<Walked> {
+fn read(line: &str) -> Option<AlphabetWalk> {
     // With one thread the test's own name comes before it.
     let line = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")).map_or(line, |it| it.1);
     let (head, rest) = line.split_once(" states ")?;
@@ -130,7 +130,7 @@ fn read(line: &str) -> Option<Walked> {
     let (deep, rest) = rest.split_once(" events deep, ")?;
     let (bound, rest) = rest.split_once(" at most")?;
     let number = |text: &str| text.trim().parse().ok();
-    Some(Walked {
+    Some(AlphabetWalk {
         name: name.trim().to_owned(),
         states: number(states)?,
         edges: number(edges)?,
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_line_of_the_walk_is_read() {
         let line = "money, strict          13778 states     13777 edges   20.4 s  18 events deep, 401 at most  completed 1";
-        let walked = Walked {
+        let walked = AlphabetWalk {
             name: "money, strict".to_owned(),
             states: 13_778,
             edges: 13_777,

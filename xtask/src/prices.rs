@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use xshell::{Shell, cmd};
 
-use crate::prices::convert::{Converted, convert};
+use crate::prices::convert::{ConvertedPackage, convert};
 use crate::workspace::{self, Failure};
 
 /// The table, from the root of the workspace.
@@ -78,7 +78,7 @@ fn fetched(shell: &Shell, version: Option<String>) -> Result<PathBuf, Failure> {
 
 /// The date of the committed table, if the models are unchanged. Generating the same table again does not make it
 /// newer.
-fn dated(committed: &str, version: &str, converted: &Converted) -> Option<String> {
+fn dated(committed: &str, version: &str, converted: &ConvertedPackage) -> Option<String> {
     let dated = header(committed, "dated")?;
     (written(version, &dated, converted).ok()? == committed).then_some(dated)
 }
@@ -94,7 +94,7 @@ fn header(table: &str, key: &str) -> Option<String> {
 const HEAD_END: &str = ",\"models\":[";
 
 /// The table in its committed format: a line for the head, and one for each model.
-fn written(version: &str, dated: &str, converted: &Converted) -> Result<String, Failure> {
+fn written(version: &str, dated: &str, converted: &ConvertedPackage) -> Result<String, Failure> {
     let head = json!({
         "format": 1,
         "package": PACKAGE,
@@ -121,7 +121,7 @@ fn sorted(mut value: Value) -> String {
     value.to_string()
 }
 
-fn print_notes(converted: &Converted) {
+fn print_notes(converted: &ConvertedPackage) {
     for (reason, what) in &converted.notes.0 {
         let names: Vec<&str> = what.iter().map(String::as_str).collect();
         println!("{reason} ({}):\n    {}", names.len(), names.join(" "));
@@ -134,9 +134,9 @@ mod tests {
 
     use super::*;
 
-    fn converted(id: &str) -> Converted {
+    fn converted(id: &str) -> ConvertedPackage {
         let fallback = [("azure".to_owned(), vec!["openai".to_owned()])].into();
-        Converted { fallback, models: vec![json!({ "id": id })], ..Converted::default() }
+        ConvertedPackage { fallback, models: vec![json!({ "id": id })], ..ConvertedPackage::default() }
     }
 
     #[test]

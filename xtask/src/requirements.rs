@@ -13,7 +13,7 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use self::table::{Id, Row, State};
+use self::table::{Coverage, Id, Row};
 use crate::rust_text;
 use crate::workspace::{self, Failure};
 
@@ -27,13 +27,13 @@ pub(crate) fn run(list: bool, shared: Option<&Path>) -> Result<(), Failure> {
     let named = named_by_tests(root)?;
     if list {
         let line = |row: &Row| match (&row.state, named.rows.get(&row.id)) {
-            (State::Test, Some(places)) => {
+            (Coverage::Test, Some(places)) => {
                 let places: Vec<&str> = places.iter().map(String::as_str).collect();
                 format!("{:7} {}", row.id.to_string(), places.join(" "))
             }
-            (State::Test, None) => format!("{:7} no test", row.id.to_string()),
-            (State::Doc, _) => format!("{:7} doc", row.id.to_string()),
-            (State::Decision(number), _) => format!("{:7} decided by ADR {number:04}", row.id.to_string()),
+            (Coverage::Test, None) => format!("{:7} no test", row.id.to_string()),
+            (Coverage::Doc, _) => format!("{:7} doc", row.id.to_string()),
+            (Coverage::Decision(number), _) => format!("{:7} decided by ADR {number:04}", row.id.to_string()),
         };
         workspace::print_lines(&rows.iter().map(line).collect::<Vec<_>>());
         return Ok(());
@@ -66,19 +66,19 @@ fn compare(rows: &[Row], named: &Places) -> Vec<String> {
         let (id, line) = (row.id, row.line);
         let first = named.get(&id).and_then(BTreeSet::first);
         match (&row.state, first) {
-            (State::Test, None) => {
+            (Coverage::Test, None) => {
                 problems.push((
                     id,
                     format!("{TABLE}:{line}: {id} has no reason at its end, and no test names it"),
                 ));
             }
-            (State::Decision(number), Some(place)) => {
+            (Coverage::Decision(number), Some(place)) => {
                 let text = format!(
                     "{TABLE}:{line}: {id} is decided by ADR {number:04}, but {place} names it: take the id out there"
                 );
                 problems.push((id, text));
             }
-            (State::Test, Some(_)) | (State::Decision(_), None) | (State::Doc, _) => {}
+            (Coverage::Test, Some(_)) | (Coverage::Decision(_), None) | (Coverage::Doc, _) => {}
         }
     }
     let known: BTreeSet<Id> = rows.iter().map(|row| row.id).collect();
@@ -98,7 +98,7 @@ fn decided(rows: &[Row], named: &Places, root: &Path) -> Result<Vec<String>, Fai
     let cases = workspace::files_below(&root.join("examples"), "json")?;
     let mut problems = Vec::new();
     for row in rows {
-        let State::Decision(number) = row.state else { continue };
+        let Coverage::Decision(number) = row.state else { continue };
         let (id, line) = (row.id, row.line);
         let is_it = |path: &&PathBuf| {
             path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&format!("{number:04}-")))
@@ -140,11 +140,11 @@ fn summary(rows: &[Row], named: &Places) -> Vec<String> {
         groups.entry(row.id.group()).or_default().push(row);
     }
     let lines = groups.into_iter().map(|(group, rows)| {
-        let of = |is_it: fn(&State) -> bool| rows.iter().filter(|row| is_it(&row.state)).count();
-        let (test, doc) = (of(|it| *it == State::Test), of(|it| *it == State::Doc));
+        let of = |is_it: fn(&Coverage) -> bool| rows.iter().filter(|row| is_it(&row.state)).count();
+        let (test, doc) = (of(|it| *it == Coverage::Test), of(|it| *it == Coverage::Doc));
         let decided = rows.len() - test - doc;
         let tested =
-            rows.iter().filter(|row| row.state == State::Test && named.contains_key(&row.id)).count();
+            rows.iter().filter(|row| row.state == Coverage::Test && named.contains_key(&row.id)).count();
         let decided = if decided > 0 { format!(", {decided} decided otherwise") } else { String::new() };
         format!("{group}: {} rows: {tested} of {test} named by tests{decided}, {doc} doc", rows.len())
     });

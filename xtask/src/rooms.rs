@@ -9,9 +9,9 @@ use crate::rust_text;
 use crate::workspace::{self, Failure};
 
 /// A crate with rooms: its name, and each room with the rooms that it may use.
-type House = (&'static str, &'static [(&'static str, &'static [&'static str])]);
+type CrateRooms = (&'static str, &'static [(&'static str, &'static [&'static str])]);
 
-const HOUSES: [House; 3] = [
+const HOUSES: [CrateRooms; 3] = [
     (
         "loop-core",
         &[
@@ -77,7 +77,7 @@ pub(crate) fn find_problems() -> Result<Vec<String>, Failure> {
 }
 
 /// The errors in one file. `path` is relative to the sources of the crate.
-fn check((krate, rooms): &House, path: &Path, text: &str) -> Vec<String> {
+fn check((krate, rooms): &CrateRooms, path: &Path, text: &str) -> Vec<String> {
     let shown = format!("crates/{krate}/src/{}", path.display());
     let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
     let (room, below) = match parts.as_slice() {

@@ -276,10 +276,10 @@ fn pip(shell: &Shell) -> Result<PathBuf, Failure> {
 }
 
 /// The environment of each suite by name, or why its programs are missing.
-pub(crate) type Fetched = Vec<(&'static str, Result<Environment, Failure>)>;
+pub(crate) type SuiteEnvironments = Vec<(&'static str, Result<Environment, Failure>)>;
 
 /// Downloads the programs of all suites or of one. This mostly waits for registries, so other checks can run meanwhile.
-pub(crate) fn fetched(suite: Option<&str>) -> Result<Fetched, Failure> {
+pub(crate) fn fetched(suite: Option<&str>) -> Result<SuiteEnvironments, Failure> {
     let is_chosen = |known: &&Suite| match suite {
         None => !BY_HAND.contains(&known.name),
         Some(MCP) => [MCP, CONFORMANCE].contains(&known.name),
@@ -304,7 +304,7 @@ pub(crate) fn fetched(suite: Option<&str>) -> Result<Fetched, Failure> {
 ///
 /// After a test run of the workspace, its `programs` are used, since a build with the features of one package would
 /// rebuild most crates.
-pub(crate) fn run(fetched: Fetched, programs: Option<&TestPrograms>) -> Result<(), Failure> {
+pub(crate) fn run(fetched: SuiteEnvironments, programs: Option<&TestPrograms>) -> Result<(), Failure> {
     let mut failed = Vec::new();
     for (name, environment) in fetched {
         let environment = match environment {

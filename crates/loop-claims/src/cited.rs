@@ -8,13 +8,13 @@ use loop_core::types::EvidenceId;
 
 /// Citations that follow each other, and where they are in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Cited {
+pub(crate) struct CitationGroup {
     from: usize,
     ids: Arc<[EvidenceId]>,
 }
 
 /// The groups of citations of a sentence, in order.
-pub(crate) fn groups(sentence: &str) -> Vec<Cited> {
+pub(crate) fn groups(sentence: &str) -> Vec<CitationGroup> {
     let mut found: Vec<(usize, Vec<EvidenceId>)> = Vec::new();
     let mut end = 0;
     let next = |at: usize| {
@@ -41,14 +41,14 @@ pub(crate) fn groups(sentence: &str) -> Vec<Cited> {
         && let Some((from, _)) = found.first()
     {
         let all: BTreeSet<EvidenceId> = found.iter().flat_map(|(_, ids)| ids).copied().collect();
-        return vec![Cited { from: *from, ids: all.into_iter().collect() }];
+        return vec![CitationGroup { from: *from, ids: all.into_iter().collect() }];
     }
-    found.into_iter().map(|(from, ids)| Cited { from, ids: ids.into() }).collect()
+    found.into_iter().map(|(from, ids)| CitationGroup { from, ids: ids.into() }).collect()
 }
 
 /// What a value rests on that ends at this place of its sentence: the citations behind it, else the last ones.
 /// `None`: the sentence has none.
-pub(crate) fn of(groups: &[Cited], end: usize) -> Option<&[EvidenceId]> {
+pub(crate) fn of(groups: &[CitationGroup], end: usize) -> Option<&[EvidenceId]> {
     let at = groups.partition_point(|group| group.from < end);
     groups.get(at).or(groups.last()).map(|group| &*group.ids)
 }

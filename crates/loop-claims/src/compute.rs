@@ -113,7 +113,7 @@ fn percentages(ones: &[f64], others: &[f64], into: &mut Vec<f64>) {
 
 /// Whether a value is the result of numbers of the evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Computed {
+pub(crate) enum Derivable {
     No,
     /// There is such a result, among so many others that it says nothing.
     Perhaps,
@@ -121,18 +121,18 @@ pub(crate) enum Computed {
 }
 
 /// What a value is compared with.
-struct Wanted {
+struct Target {
     number: f64,
     step: f64,
     /// Whether a number of the evidence is this one but for a digit: more likely a slip than a result.
     slip: bool,
 }
 
-impl Wanted {
+impl Target {
     /// Whether one of the candidates is the value, and so few are as near that it is not by chance.
     /// `bound`: how many candidates may be expected within half a step of any value of this size. The candidates of each
     /// list, which is in order, are multiplied by its factor.
-    fn chance(&self, lists: &[(&[f64], f64)], (bound, round): (f64, f64)) -> Computed {
+    fn chance(&self, lists: &[(&[f64], f64)], bound: f64, round: f64) -> Derivable {
         let Self { number, .. } = self;
         let within = |list: &[f64], low: f64, high: f64| {
             list.partition_point(|it| *it <= high).saturating_sub(list.partition_point(|it| *it < low))
@@ -147,7 +147,7 @@ impl Wanted {
     }
 
     /// As [`Self::chance`], of candidates in any order.
-    fn chance_of(&self, candidates: &[f64], bound: f64, round: f64) -> Computed {
+    fn chance_of(&self, candidates: &[f64], bound: f64, round: f64) -> Derivable {
         let Self { number, .. } = self;
         let by = self.by();
         let count_of =
@@ -159,12 +159,12 @@ impl Wanted {
         self.step * 0.51 + 1e-9
     }
 
-    fn judge(&self, hits: usize, near: usize, bound: f64, round: f64) -> Computed {
+    fn judge(&self, hits: usize, near: usize, bound: f64, round: f64) -> Derivable {
         let bound = if self.slip { bound * 0.1 } else { bound };
         match count(near) * round / (self.number * 1.5).max(self.step) < bound {
-            _ if hits == 0 => Computed::No,
-            true => Computed::Yes,
-            false => Computed::Perhaps,
+            _ if hits == 0 => Derivable::No,
+            true => Derivable::Yes,
+            false => Derivable::Perhaps,
         }
     }
 }
@@ -174,13 +174,14 @@ impl Wanted {
 pub(crate) fn computed(
     amount: &Amount,
     cited: &[&Source],
-    (stated, behind): (&[Amount], &[Amount]),
+    stated: &[Amount],
+    behind: &[Amount],
     slip: bool,
-) -> Computed {
+) -> Derivable {
     let Amount { number, step, digits, unit, .. } = *amount;
     // Round numbers are hit by chance more often.
     let round = if digits > 1 { amount.round() } else { step };
-    let wanted = Wanted { number, step, slip };
+    let wanted = Target { number, step, slip };
     // Numbers as they are written say nothing of a value in another unit.
     let units = || cited.iter().flat_map(|source| &source.units);
     let is_other = unit.is_some_and(|unit| {
@@ -204,13 +205,13 @@ pub(crate) fn computed(
     };
     let pairs: fn(&[f64], &[f64], &mut Vec<f64>) = if is_share { percentages } else { combine };
     let is_short = digits < 3;
-    let mut best = wanted.chance(&lists(|it| &it.whole), (if is_short { 0.5 } else { 2.0 }, step));
-    if best == Computed::Yes {
+    let mut best = wanted.chance(&lists(|it| &it.whole), if is_short { 0.5 } else { 2.0 }, step);
+    if best == Derivable::Yes {
         return best;
     }
     let mut is_among = |list: Vec<f64>, bound: f64, round: f64| {
         best = best.max(wanted.chance_of(&list, bound, round));
-        best == Computed::Yes
+        best == Derivable::Yes
     };
     let before = stated.get(stated.len().saturating_sub(NEAR)..).unwrap_or_default();
     let before: Vec<Amount> = before.iter().chain(behind.iter().take(2)).copied().collect();
@@ -229,7 +230,7 @@ pub(crate) fn computed(
             percentages(&two, &two, &mut of_two);
         }
         if is_among(of_two, 0.3, step) {
-            return Computed::Yes;
+            return Derivable::Yes;
         }
     }
     let mut of_stated = Vec::new();
@@ -253,7 +254,7 @@ pub(crate) fn computed(
         || is_among(sums.collect(), 1.0, step)
         || is_among(sums_of_shares, if is_short { 0.3 } else { 1.5 }, step)
     {
-        return Computed::Yes;
+        return Derivable::Yes;
     }
     // `4 % more`, `a fee of 4 %`.
     let operands = || near.iter().chain(made.iter().flat_map(|(it, _)| &it.operands).take(MAX_OPERANDS));
@@ -263,13 +264,13 @@ pub(crate) fn computed(
             operands().flat_map(move |it| [it * part, it * (1.0 + part), it * (1.0 - part)])
         });
     if is_among(of_percent.collect(), 1.0, step) {
-        return Computed::Yes;
+        return Derivable::Yes;
     }
     if is_short {
         let of_pairs = if digits == 2 {
-            wanted.chance(&lists(|it| &it.pairs), (PAIRS_OF_SHORT, round))
+            wanted.chance(&lists(|it| &it.pairs), PAIRS_OF_SHORT, round)
         } else {
-            Computed::No
+            Derivable::No
         };
         return best.max(of_pairs);
     }
@@ -282,7 +283,7 @@ pub(crate) fn computed(
         made.iter().flat_map(|(it, _)| &it.operands).take(MAX_OPERANDS).copied().collect();
     pairs(&near, &operands, &mut mixed);
     is_among(mixed, 1.0, round);
-    best.max(wanted.chance(&lists(|it| &it.pairs), (1.0, round)))
+    best.max(wanted.chance(&lists(|it| &it.pairs), 1.0, round))
 }
 
 /// A number of two digits is seldom a pair of others by anything but chance.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::compute::{Computed, computed, is_between};
-use crate::source::{Entry, Place, Source};
-use crate::stated::Stated;
+use crate::compute::{Derivable, computed, is_between};
+use crate::source::{Entry, Source, TextRange};
+use crate::stated::Needle;
 use crate::value::{Amount, Day, is_dollar};
 use crate::words::{Dimension, Unit};
 
@@ -13,14 +13,14 @@ use crate::words::{Dimension, Unit};
 pub(crate) enum Answer {
     Computed,
     /// Nothing fits, and it should be there. What is there instead, if it is known.
-    Wrong(Wrong),
+    Wrong(Mismatch),
     /// It cannot be said.
     Unknown(&'static str),
 }
 
 /// Why a value is not in a source.
 #[derive(Debug)]
-pub(crate) enum Wrong {
+pub(crate) enum Mismatch {
     Unit(String),
     Currency(String),
     Other(String),
@@ -28,41 +28,41 @@ pub(crate) enum Wrong {
 }
 
 /// Where a value is in one source. `None`: it is not there as a copy.
-pub(crate) fn copied(stated: &Stated, source: &Source) -> Option<Place> {
+pub(crate) fn copied(stated: &Needle, source: &Source) -> Option<TextRange> {
     match stated {
-        Stated::Amount(amount) => amount_in(amount, source),
-        Stated::Day(day) => source.place_of_day(day).cloned().or_else(|| day_of_month(day, source)),
-        Stated::Time { seconds, is_exact, is_zoned } => {
+        Needle::Amount(amount) => amount_in(amount, source),
+        Needle::Day(day) => source.place_of_day(day).cloned().or_else(|| day_of_month(day, source)),
+        Needle::Time { seconds, is_exact, is_zoned } => {
             // `at 7` for 7 pm.
             let hour = f64::from(seconds / 3_600 % 12);
             let on_the_hour = (seconds % 3_600 == 0).then(|| source.near(false, hour, 0.0).next()).flatten();
             let same = source.place_of_time(*seconds, *is_exact, *is_zoned).cloned();
             same.or_else(|| on_the_hour.map(|entry| entry.at.clone()))
         }
-        Stated::Span(seconds) => source
+        Needle::Span(seconds) => source
             .near(true, *seconds, 60.5)
             .find(|entry| entry.amount.unit.is_some_and(|unit| unit.dimension == Dimension::Time))
             .map(|entry| entry.at.clone()),
-        Stated::Id { whole, parts, .. } => match source.has.get(whole) {
+        Needle::Id { whole, parts, .. } => match source.has.get(whole) {
             Some(at) => Some(at.clone()),
             None => parts
                 .iter()
                 .all(|part| source.has.contains_key(part))
                 .then(|| parts.first().and_then(|part| source.has.get(part).cloned().flatten())),
         },
-        Stated::Quote(pieces) => {
+        Needle::Quote(pieces) => {
             let is_there = pieces.iter().all(|piece| source.has.contains_key(piece));
             is_there.then(|| pieces.first().and_then(|piece| source.has.get(piece).cloned().flatten()))
         }
-        Stated::Period { forms, .. } => forms.iter().find_map(|form| source.has.get(form)).cloned(),
-        Stated::Name { words, .. } => {
+        Needle::Period { forms, .. } => forms.iter().find_map(|form| source.has.get(form)).cloned(),
+        Needle::Name { words, .. } => {
             let has = |forms: &Vec<usize>| forms.iter().find_map(|form| source.has.get(form));
             let found: Vec<_> = words.iter().filter_map(has).collect();
             (found.len() * 2 > words.len() || words.is_empty())
                 .then(|| found.first().and_then(|at| (*at).clone()))
         }
-        Stated::Action { words, .. } => words.iter().find_map(|word| source.has.get(word)).cloned(),
-        Stated::Absence(stems) => {
+        Needle::Action { words, .. } => words.iter().find_map(|word| source.has.get(word)).cloned(),
+        Needle::Absence(stems) => {
             let says = source.is_empty || stems.iter().take(2).any(|stem| source.absent.contains(stem));
             says.then_some(None)
         }
@@ -70,7 +70,7 @@ pub(crate) fn copied(stated: &Stated, source: &Source) -> Option<Place> {
 }
 
 /// Where a list of a month has the number of a day: `December 2027` above `27-31 closed`.
-fn day_of_month(asked: &Day, source: &Source) -> Option<Place> {
+fn day_of_month(asked: &Day, source: &Source) -> Option<TextRange> {
     let is_month = |day: &Day| {
         day.day.is_none() && day.month == asked.month && (day.year == asked.year || asked.year.is_none())
     };
@@ -81,7 +81,7 @@ fn day_of_month(asked: &Day, source: &Source) -> Option<Place> {
         .map(|entry| entry.at.clone())
 }
 
-fn amount_in(amount: &Amount, source: &Source) -> Option<Place> {
+fn amount_in(amount: &Amount, source: &Source) -> Option<TextRange> {
     let Amount { number, other, step, digits, unit, currency, is_about, .. } = *amount;
     let by = if digits < 2 && !is_about { 1e-9 * number.max(1.0) } else { step * 0.5001 };
     let fits_money = |entry: &&Entry| amount.may_be_currency(&entry.amount);
@@ -158,24 +158,24 @@ pub(crate) struct Context<'a> {
 }
 
 /// What the cited sources say of a value that none of them has as a copy.
-pub(crate) fn judge(value: &Stated, context: &Context<'_>) -> Answer {
+pub(crate) fn judge(value: &Needle, context: &Context<'_>) -> Answer {
     match value {
-        Stated::Amount(amount) => judge_amount(amount, context),
-        Stated::Day(day) => judge_day(day, context),
-        Stated::Span(seconds) if is_between(*seconds, 60.0, 1.0, context.cited) => Answer::Computed,
-        Stated::Span(_) => Answer::Unknown("a duration that is not written in the evidence"),
-        Stated::Id { form, .. } if !context.cited.iter().any(|source| source.forms.contains(form)) => {
+        Needle::Amount(amount) => judge_amount(amount, context),
+        Needle::Day(day) => judge_day(day, context),
+        Needle::Span(seconds) if is_between(*seconds, 60.0, 1.0, context.cited) => Answer::Computed,
+        Needle::Span(_) => Answer::Unknown("a duration that is not written in the evidence"),
+        Needle::Id { form, .. } if !context.cited.iter().any(|source| source.forms.contains(form)) => {
             Answer::Unknown("no id of its form is in the evidence")
         }
-        Stated::Period { others, .. } if !has_any(others, context.cited) => {
+        Needle::Period { others, .. } if !has_any(others, context.cited) => {
             Answer::Unknown("a part of a year")
         }
-        Stated::Name { own, .. } => {
+        Needle::Name { own, .. } => {
             let of = |source: &&Source| own.iter().find_map(|word| source.names.get(word).cloned());
             let name = context.cited.iter().find_map(of);
-            Answer::Wrong(name.map_or(Wrong::Nowhere, |name| Wrong::Other(name.into())))
+            Answer::Wrong(name.map_or(Mismatch::Nowhere, |name| Mismatch::Other(name.into())))
         }
-        Stated::Absence(_)
+        Needle::Absence(_)
             if context
                 .cited
                 .iter()
@@ -183,15 +183,15 @@ pub(crate) fn judge(value: &Stated, context: &Context<'_>) -> Answer {
         {
             Answer::Unknown("a long text")
         }
-        Stated::Action { .. } => Answer::Unknown("whether it happened"),
-        Stated::Time { .. } if !speaks_of_times(context.cited) => {
+        Needle::Action { .. } => Answer::Unknown("whether it happened"),
+        Needle::Time { .. } if !speaks_of_times(context.cited) => {
             Answer::Unknown("a time that is counted from another")
         }
-        Stated::Time { .. }
-        | Stated::Id { .. }
-        | Stated::Period { .. }
-        | Stated::Quote(_)
-        | Stated::Absence(_) => Answer::Wrong(Wrong::Nowhere),
+        Needle::Time { .. }
+        | Needle::Id { .. }
+        | Needle::Period { .. }
+        | Needle::Quote(_)
+        | Needle::Absence(_) => Answer::Wrong(Mismatch::Nowhere),
     }
 }
 
@@ -214,7 +214,7 @@ fn has_any(patterns: &[usize], cited: &[&Source]) -> bool {
 /// A day may be counted from another one: `14 days later, on 21 August`.
 fn judge_day(day: &Day, context: &Context<'_>) -> Answer {
     const DAY: f64 = 86_400.0;
-    let Some(number) = day.number() else { return Answer::Wrong(Wrong::Nowhere) };
+    let Some(number) = day.number() else { return Answer::Wrong(Mismatch::Nowhere) };
     if day.day.is_none() && !context.spans.is_empty() {
         return Answer::Unknown("a month that is counted from another");
     }
@@ -237,13 +237,13 @@ fn judge_day(day: &Day, context: &Context<'_>) -> Answer {
     match days().any(is_apart) {
         true => Answer::Computed,
         // A day or two off is a slip, and one out of reach of all that are known is counted from none.
-        false if days().any(|from| (number - from).abs() < 3) => Answer::Wrong(Wrong::Nowhere),
+        false if days().any(|from| (number - from).abs() < 3) => Answer::Wrong(Mismatch::Nowhere),
         false => {
             let reach = spans.iter().copied().fold(0.0, f64::max) * 2.0 + 7.0 * DAY;
             let is_near = |from: i64| !spans.is_empty() && apart(from) <= reach;
             match days().chain(context.today.number()).any(is_near) {
                 true => Answer::Unknown("a day that is counted from another"),
-                false => Answer::Wrong(Wrong::Nowhere),
+                false => Answer::Wrong(Mismatch::Nowhere),
             }
         }
     }
@@ -265,7 +265,7 @@ fn judge_amount(amount: &Amount, context: &Context<'_>) -> Answer {
     let Context { cited, stated, behind, spans, currencies, .. } = context;
     if currency.is_some_and(|code| !may_be_named(code, currencies)) {
         let named: Vec<String> = currencies.iter().map(|code| code.to_uppercase()).collect();
-        return Answer::Wrong(Wrong::Currency(named.join(", ")));
+        return Answer::Wrong(Mismatch::Currency(named.join(", ")));
     }
     if amount.is_year() && (amount.is_fiscal || !spans.is_empty()) {
         return Answer::Unknown("a year that is counted from another");
@@ -281,9 +281,9 @@ fn judge_amount(amount: &Amount, context: &Context<'_>) -> Answer {
         let other_money = !amount.may_be_currency(&entry.amount);
         let other_unit = unit.zip(entry.amount.unit).is_some_and(|(one, other)| one != other);
         if other_money {
-            return Some(Wrong::Currency(source.says(entry)));
+            return Some(Mismatch::Currency(source.says(entry)));
         }
-        other_unit.then(|| Wrong::Unit(source.says(entry)))
+        other_unit.then(|| Mismatch::Unit(source.says(entry)))
     });
     if let Some(wrong) = differs {
         return Answer::Wrong(wrong);
@@ -297,7 +297,7 @@ fn judge_amount(amount: &Amount, context: &Context<'_>) -> Answer {
         return Answer::Unknown("a small number");
     }
     if amount.is_year() {
-        return Answer::Wrong(Wrong::Nowhere);
+        return Answer::Wrong(Mismatch::Nowhere);
     }
     let is_percent = unit.is_some_and(|unit| unit.dimension == Dimension::Percent);
     let is_share = is_percent || step < 1.0 && number < 10.0 && amount.is_bare();
@@ -305,17 +305,17 @@ fn judge_amount(amount: &Amount, context: &Context<'_>) -> Answer {
     let slip = cited.iter().find_map(|source| Some(source.says(source.slip(amount)?)));
     let is_slip = digits > 1 && slip.is_some();
     let may_be_computed = digits > 2 && slip.is_none() && cited.iter().any(|source| source.has_data);
-    match computed(amount, cited, (stated, behind), is_slip) {
-        Computed::Yes => return Answer::Computed,
-        Computed::Perhaps if is_share && digits > 2 || may_be_computed => {
+    match computed(amount, cited, stated, behind, is_slip) {
+        Derivable::Yes => return Answer::Computed,
+        Derivable::Perhaps if is_share && digits > 2 || may_be_computed => {
             return Answer::Unknown("it may result from other numbers");
         }
-        Computed::Perhaps | Computed::No => {}
+        Derivable::Perhaps | Derivable::No => {}
     }
     if let Some(why) = beyond(amount, cited) {
         return Answer::Unknown(why);
     }
-    Answer::Wrong(slip.map_or(Wrong::Nowhere, Wrong::Other))
+    Answer::Wrong(slip.map_or(Mismatch::Nowhere, Mismatch::Other))
 }
 
 /// What keeps an amount that is nowhere from being contradicted. `None`: nothing.

@@ -8,11 +8,11 @@ use loop_core::reply::Section;
 use loop_core::types::{Evidence, EvidenceId, Status};
 use serde_json::Value as Json;
 
-use crate::find::{Answer, Context, Wrong, copied, judge, may_be_named};
+use crate::find::{Answer, Context, Mismatch, copied, judge, may_be_named};
 use crate::fold::Folded;
 use crate::sentence::sentences;
 use crate::source::{Patterns, Source};
-use crate::stated::{self, Item, Read, Stated, Texts};
+use crate::stated::{self, Needle, Phrase, Texts, ValueItem};
 use crate::value::{Amount, Day};
 use crate::words::WORDS;
 use crate::{Claim, ClaimSources, Grounding};
@@ -20,7 +20,7 @@ use crate::{Claim, ClaimSources, Grounding};
 /// Sections, or several versions of one, with the evidence that they are compared with. Each is parsed once.
 #[derive(Debug)]
 pub struct Reader {
-    sections: Vec<Stating>,
+    sections: Vec<Passage>,
     patterns: Patterns,
     sources: BTreeMap<EvidenceId, Source>,
     effects: Vec<Effect>,
@@ -39,10 +39,10 @@ struct Effect {
 
 /// A section and what it states.
 #[derive(Debug)]
-struct Stating {
+struct Passage {
     id: Arc<str>,
     body: Arc<str>,
-    sentences: Vec<Read>,
+    sentences: Vec<Phrase>,
     /// The number of its first value.
     first: usize,
 }
@@ -59,13 +59,13 @@ impl Reader {
             let of_body = sentences(&section.body);
             let read =
                 of_body.iter().map(|sentence| stated::read(&section.body, sentence, locale, &mut texts));
-            let sentences: Vec<Read> = read.collect();
+            let sentences: Vec<Phrase> = read.collect();
             let number = first;
             first += sentences.iter().map(|it| it.items.len()).sum::<usize>();
             let (id, body) = (Arc::clone(&section.id), Arc::clone(&section.body));
-            Stating { id, body, sentences, first: number }
+            Passage { id, body, sentences, first: number }
         });
-        let sections: Vec<Stating> = stating.collect();
+        let sections: Vec<Passage> = stating.collect();
         let patterns = Patterns::new(&texts.list);
         let effect = |evidence: &Evidence| {
             let tool =
@@ -103,9 +103,9 @@ impl Reader {
     /// The values of a section, by its index in [`Self::new`]. There are equally many on every call. `is_known` says
     /// whether a piece of evidence existed when the section was written.
     pub fn claims(&self, section: usize, is_known: impl Fn(EvidenceId) -> bool) -> Vec<Claim> {
-        let Some(Stating { id, body, sentences, .. }) = self.sections.get(section) else { return Vec::new() };
+        let Some(Passage { id, body, sentences, .. }) = self.sections.get(section) else { return Vec::new() };
         let is_there = |id: EvidenceId| id == EvidenceId::ITEM || is_known(id);
-        let known: Known<'_> =
+        let known: Sources<'_> =
             self.sources.iter().filter(|(id, _)| is_there(**id)).map(|(id, source)| (*id, source)).collect();
         let effects: Vec<&Effect> = self.effects.iter().filter(|effect| is_known(effect.id)).collect();
         let currencies = known.values().flat_map(|source| &source.currencies).copied().collect();
@@ -114,11 +114,11 @@ impl Reader {
         for sentence in sentences {
             let text: Arc<str> = body.get(sentence.range.clone()).unwrap_or_default().into();
             let spans = sentence.spans();
-            let amounts: Vec<Amount> = sentence.items.iter().filter_map(Item::amount).copied().collect();
+            let amounts: Vec<Amount> = sentence.items.iter().filter_map(ValueItem::amount).copied().collect();
             let before = stated.len();
             for item in &sentence.items {
                 let behind = amounts.get(stated.len() + 1 - before..).unwrap_or_default();
-                let around = Around {
+                let around = ValueContext {
                     stated: &stated,
                     behind,
                     spans: &spans,
@@ -186,10 +186,10 @@ impl Finding {
 }
 
 /// The sources that there were.
-type Known<'a> = BTreeMap<EvidenceId, &'a Source>;
+type Sources<'a> = BTreeMap<EvidenceId, &'a Source>;
 
 /// What the document says around a value.
-struct Around<'a> {
+struct ValueContext<'a> {
     stated: &'a [Amount],
     behind: &'a [Amount],
     spans: &'a [f64],
@@ -198,8 +198,8 @@ struct Around<'a> {
 }
 
 /// What the effects of the run say of an action that is claimed to have happened. `None`: it states something else.
-fn action(item: &Item, sentence: &Read, effects: &[&Effect], known: &Known<'_>) -> Option<Finding> {
-    let Stated::Action { kind, words } = &item.stated else { return None };
+fn action(item: &ValueItem, sentence: &Phrase, effects: &[&Effect], known: &Sources<'_>) -> Option<Finding> {
+    let Needle::Action { kind, words } = &item.stated else { return None };
     let cited = sentence.cited(item.range.end);
     let cited = if sentence.cites { cited } else { &[] };
     let effect = |id: &EvidenceId| effects.iter().find(|effect| effect.id == *id);
@@ -238,8 +238,8 @@ fn action(item: &Item, sentence: &Read, effects: &[&Effect], known: &Known<'_>) 
 }
 
 /// What the evidence says of a value of a sentence.
-fn finding(item: &Item, sentence: &Read, known: &Known<'_>, around: &Around<'_>) -> Finding {
-    let Around { stated, behind, spans, currencies, today } = *around;
+fn finding(item: &ValueItem, sentence: &Phrase, known: &Sources<'_>, around: &ValueContext<'_>) -> Finding {
+    let ValueContext { stated, behind, spans, currencies, today } = *around;
     let by_id = |id: &EvidenceId| Some((*id, *known.get(id)?));
     let mut cited: Vec<(EvidenceId, &Source)> =
         sentence.cited(item.range.end).iter().filter_map(by_id).collect();
@@ -257,7 +257,7 @@ fn finding(item: &Item, sentence: &Read, known: &Known<'_>, around: &Around<'_>)
     if !copies.is_empty() {
         return Finding::found(copies, "");
     }
-    let is_named = matches!(item.stated, Stated::Name { .. } | Stated::Id { .. });
+    let is_named = matches!(item.stated, Needle::Name { .. } | Needle::Id { .. });
     let elsewhere: Vec<EvidenceId> =
         known.iter().filter(|(_, source)| has(source)).map(|(id, _)| *id).collect();
     // Whom and what a work item is about may be the subject of any sentence.
@@ -270,7 +270,7 @@ fn finding(item: &Item, sentence: &Read, known: &Known<'_>, around: &Around<'_>)
     if item.amount().is_some_and(|amount| amount.in_words) {
         return Finding::not_checked("a number in words");
     }
-    if matches!(&item.stated, Stated::Day(day) if *day == today || *day == (Day { year: None, ..today })) {
+    if matches!(&item.stated, Needle::Day(day) if *day == today || *day == (Day { year: None, ..today })) {
         return Finding::not_checked("the day of the run");
     }
     let (ids, sources): (Vec<EvidenceId>, Vec<&Source>) = cited.into_iter().unzip();
@@ -288,10 +288,10 @@ fn finding(item: &Item, sentence: &Read, known: &Known<'_>, around: &Around<'_>)
         };
     }
     let (evidence, why) = match wrong {
-        Wrong::Unit(says) => (ids, format!("another unit: {says}")),
-        Wrong::Currency(says) => (ids, format!("another currency: {says}")),
-        Wrong::Other(says) => (ids, format!("the evidence says: {says}")),
-        Wrong::Nowhere => (Vec::new(), "in no evidence".to_owned()),
+        Mismatch::Unit(says) => (ids, format!("another unit: {says}")),
+        Mismatch::Currency(says) => (ids, format!("another currency: {says}")),
+        Mismatch::Other(says) => (ids, format!("the evidence says: {says}")),
+        Mismatch::Nowhere => (Vec::new(), "in no evidence".to_owned()),
     };
     Finding::contradicted(evidence, why, false)
 }

@@ -8,11 +8,11 @@ use serde_json::{Map, Value as Json};
 use crate::fold::{Folded, words};
 use crate::source::{Entry, MAX_GROUP, Source, stem};
 use crate::table::{Rows, rows, writes_commas};
-use crate::value::{Amount, Day, Found, Value, values};
+use crate::value::{Amount, Day, FoundValue, Value, values};
 use crate::words::{Unit, WORDS};
 
 /// The unit and the currency that a name or a field says.
-pub(crate) type Said = (Option<Unit>, Option<&'static str>);
+pub(crate) type NamedUnit = (Option<Unit>, Option<&'static str>);
 
 /// So many fields of a record are multiplied with each other.
 const MAX_FACTORS: usize = 4;
@@ -183,7 +183,7 @@ impl Source {
     }
 
     /// What the name of a field says of its number, else what its record says.
-    fn unit_of(&self, path: &[Box<str>]) -> Said {
+    fn unit_of(&self, path: &[Box<str>]) -> NamedUnit {
         match unit_of(path) {
             (None, None) => self.of_record,
             said => said,
@@ -254,24 +254,24 @@ pub(crate) fn records(text: &str, rows: &[Vec<Range<usize>>]) -> Vec<Map<String,
 }
 
 /// The values of the cells of such a table and of the text around it, the bare ones with what their column says.
-pub(crate) fn values_of_cells(text: &str, rows: &[Vec<Range<usize>>]) -> Vec<Found> {
+pub(crate) fn values_of_cells(text: &str, rows: &[Vec<Range<usize>>]) -> Vec<FoundValue> {
     let part = |range: Range<usize>, comma: bool| {
         let mut found = values(text.get(range.clone()).unwrap_or_default(), comma);
-        for Found { range: at, .. } in &mut found {
+        for FoundValue { range: at, .. } in &mut found {
             *at = at.start + range.start..at.end + range.start;
         }
         found
     };
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Vec::new() };
     let (from, to) = (first.first().map_or(0, |it| it.start), last.last().map_or(0, |it| it.end));
-    let said: Vec<Said> =
+    let said: Vec<NamedUnit> =
         first.iter().map(|name| unit_of(&[cut(text.get(name.clone()).unwrap_or_default()).into()])).collect();
     let comma = writes_commas(text.get(from..to).unwrap_or_default());
     let mut all = part(0..from, comma);
     for row in rows {
         for (cell, (unit, currency)) in row.iter().zip(&said) {
             let mut found = part(cell.clone(), comma);
-            for Found { value, .. } in &mut found {
+            for FoundValue { value, .. } in &mut found {
                 if let Value::Amount(amount) = value
                     && amount.is_bare()
                 {
@@ -305,7 +305,7 @@ fn is_cents(name: &str) -> bool {
 }
 
 /// What fields such as `currency` and `unit` say for the other numbers of a record.
-fn said_by(members: &Map<String, Json>, around: Said) -> Said {
+fn said_by(members: &Map<String, Json>, around: NamedUnit) -> NamedUnit {
     let said = members
         .iter()
         .filter_map(|(name, value)| Some((Folded::of(name).text, Folded::of(value.as_str()?).text)));
@@ -321,7 +321,7 @@ fn said_by(members: &Map<String, Json>, around: Said) -> Said {
 }
 
 /// The unit and the currency that the names of a field and of those around it say, the nearest first.
-fn unit_of(path: &[Box<str>]) -> Said {
+fn unit_of(path: &[Box<str>]) -> NamedUnit {
     for name in path.iter().rev().take(2) {
         let all = || name.split(|c: char| !c.is_alphanumeric() && c != '%');
         let is_rate = |part: &&str| matches!(*part, "per" | "pro" | "par" | "por" | "je");

@@ -10,17 +10,17 @@ use serde_json::Value as Json;
 
 use crate::compute::Candidates;
 use crate::fold::{Folded, spaced, words};
-use crate::record::{Said, records, values_of_cells};
+use crate::record::{NamedUnit, records, values_of_cells};
 use crate::slip::{digits, is_one_off, slip_keys};
 use crate::table::{Rows, lines, rows, scale_of, writes_commas};
-use crate::value::{Amount, Day, Found, Value, is_hash, values};
+use crate::value::{Amount, Day, FoundValue, Value, is_hash, values};
 use crate::words::{Index, Unit, WORDS};
 
 /// An amount of a source.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) amount: Amount,
-    pub(crate) at: Place,
+    pub(crate) at: TextRange,
     /// The path of its field in the data, in [`Source::fields`].
     pub(crate) field: Option<usize>,
 }
@@ -39,10 +39,10 @@ impl Patterns {
 }
 
 /// A number, and the factor to the base unit of its dimension. `None`: it has no unit.
-pub(crate) type Measured = (f64, Option<f64>);
+pub(crate) type Quantity = (f64, Option<f64>);
 
 /// Where a value is in the text of its source. `None`: in its data.
-pub(crate) type Place = Option<Range<usize>>;
+pub(crate) type TextRange = Option<Range<usize>>;
 
 /// What a day may be asked for by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,9 +89,9 @@ pub(crate) struct Source {
     /// The first days, in their order.
     pub(crate) days: Vec<Day>,
     /// Each day, month and year that it names, with its first place.
-    dates: Index<DateKey, Place>,
+    dates: Index<DateKey, TextRange>,
     /// Each time that it names, with its first place.
-    times: Index<TimeKey, Place>,
+    times: Index<TimeKey, TextRange>,
     /// Seconds since 1970 of its days with their times.
     pub(crate) stamps: Vec<i64>,
     /// Numbers that belong together: columns, rows, lines, records.
@@ -99,7 +99,7 @@ pub(crate) struct Source {
     /// How many there are of something: entries of a list, rows, lines, equal values of a column.
     pub(crate) counts: BTreeSet<u64>,
     /// The patterns that it has, each with its first place in the text.
-    pub(crate) has: BTreeMap<usize, Place>,
+    pub(crate) has: BTreeMap<usize, TextRange>,
     /// Names that fields of its records have, by each of their words.
     pub(crate) names: BTreeMap<Box<str>, Box<str>>,
     /// Whether it is a text without data and tables.
@@ -118,7 +118,7 @@ pub(crate) struct Source {
     /// The same groups in the base units of their numbers, where any has one.
     in_base: Vec<Vec<f64>>,
     /// The unit and the currency that a field of the record says for its numbers.
-    pub(crate) of_record: Said,
+    pub(crate) of_record: NamedUnit,
     candidates: [OnceLock<Candidates>; 2],
     slips: OnceLock<Index<String, usize>>,
 }
@@ -207,7 +207,7 @@ impl Source {
                 }
             })
         };
-        let mut columns: Vec<Vec<Measured>> = Vec::new();
+        let mut columns: Vec<Vec<Quantity>> = Vec::new();
         let mut entries: BTreeMap<&str, u64> = BTreeMap::new();
         for row in rows {
             self.group(&row.iter().flat_map(numbers).collect::<Vec<_>>());
@@ -239,9 +239,9 @@ impl Source {
     }
 
     /// Notes what was read of a text. `places`: the text, if places in it are places of the source.
-    pub(crate) fn take(&mut self, places: Option<&Folded<'_>>, folded: &Folded<'_>, found: &[Found]) {
+    pub(crate) fn take(&mut self, places: Option<&Folded<'_>>, folded: &Folded<'_>, found: &[FoundValue]) {
         let mut last_day: Option<(Day, usize)> = None;
-        for Found { range, value } in found {
+        for FoundValue { range, value } in found {
             let at = places.map(|places| places.range(range.clone()));
             match value {
                 Value::Amount(amount) => self.entries.push(Entry { amount: *amount, at, field: None }),
@@ -272,7 +272,7 @@ impl Source {
         }
     }
 
-    pub(crate) fn day(&mut self, day: Day, at: Place) {
+    pub(crate) fn day(&mut self, day: Day, at: TextRange) {
         if self.days.len() < MAX_DAYS {
             self.days.push(day);
         }
@@ -291,7 +291,7 @@ impl Source {
         }
     }
 
-    pub(crate) fn time(&mut self, seconds: u32, is_exact: bool, at: Place) {
+    pub(crate) fn time(&mut self, seconds: u32, is_exact: bool, at: TextRange) {
         let minute = seconds / 60;
         let exact = if is_exact { TimeKey::Second(seconds) } else { TimeKey::AnySecond(minute) };
         for key in [exact, TimeKey::Minute(minute), TimeKey::Zoned(minute % 30)] {
@@ -300,7 +300,7 @@ impl Source {
     }
 
     /// Where it names a day: the same day, month and year, as far as the asked one says them.
-    pub(crate) fn place_of_day(&self, asked: &Day) -> Option<&Place> {
+    pub(crate) fn place_of_day(&self, asked: &Day) -> Option<&TextRange> {
         let Day { year, month, day, swaps } = *asked;
         let Some(day) = day else { return self.dates.get(&DateKey::Month(month, year)) };
         let of = |month: u8, day: u8| {
@@ -315,12 +315,12 @@ impl Source {
         !self.times.is_empty()
     }
 
-    pub(crate) fn place_of_year(&self, year: i32) -> Option<&Place> {
+    pub(crate) fn place_of_year(&self, year: i32) -> Option<&TextRange> {
         self.dates.get(&DateKey::Year(year))
     }
 
     /// Where it names a time of day, with 12 or 24 hours.
-    pub(crate) fn place_of_time(&self, seconds: u32, is_exact: bool, is_zoned: bool) -> Option<&Place> {
+    pub(crate) fn place_of_time(&self, seconds: u32, is_exact: bool, is_zoned: bool) -> Option<&TextRange> {
         const HALF: u32 = 43_200;
         let times = [seconds, (seconds + HALF) % (2 * HALF)];
         let keys = times.into_iter().flat_map(|it| match is_exact {
@@ -372,7 +372,7 @@ impl Source {
     }
 
     /// Numbers that belong together.
-    pub(crate) fn group(&mut self, numbers: &[Measured]) {
+    pub(crate) fn group(&mut self, numbers: &[Quantity]) {
         if !(2..=MAX_GROUP).contains(&numbers.len()) || self.groups.len() >= MAX_GROUPS {
             return;
         }

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use loop_core::types::{EvidenceId, Locale};
 
 use crate::ValueKind;
-use crate::cited::{self, Cited};
+use crate::cited::{self, CitationGroup};
 use crate::fold::{Folded, words};
 use crate::sentence::Sentence;
 use crate::source::{form, stem};
-use crate::value::{Amount, Day, Found, Value, is_hash, values};
+use crate::value::{Amount, Day, FoundValue, Value, is_hash, values};
 use crate::words::{Dimension, Index, WORDS};
 
 /// A value of a sentence, as it is looked for.
 #[derive(Debug)]
-pub(crate) enum Stated {
+pub(crate) enum Needle {
     Amount(Amount),
     Day(Day),
     /// Seconds since midnight.
@@ -55,30 +55,30 @@ pub(crate) enum Stated {
 
 /// A value, and where it is in its sentence.
 #[derive(Debug)]
-pub(crate) struct Item {
+pub(crate) struct ValueItem {
     pub(crate) range: Range<usize>,
     pub(crate) kind: ValueKind,
-    pub(crate) stated: Stated,
+    pub(crate) stated: Needle,
 }
 
-impl Item {
+impl ValueItem {
     pub(crate) fn amount(&self) -> Option<&Amount> {
-        if let Stated::Amount(amount) = &self.stated { Some(amount) } else { None }
+        if let Needle::Amount(amount) = &self.stated { Some(amount) } else { None }
     }
 }
 
 /// A sentence with its values.
 #[derive(Debug)]
-pub(crate) struct Read {
+pub(crate) struct Phrase {
     pub(crate) range: Range<usize>,
     /// Whether it cites itself; else it rests on what its section cites.
     pub(crate) cites: bool,
     of_section: Arc<[EvidenceId]>,
-    groups: Vec<Cited>,
-    pub(crate) items: Vec<Item>,
+    groups: Vec<CitationGroup>,
+    pub(crate) items: Vec<ValueItem>,
 }
 
-impl Read {
+impl Phrase {
     /// What a value rests on that ends at this place of the sentence.
     pub(crate) fn cited(&self, end: usize) -> &[EvidenceId] {
         cited::of(&self.groups, end).unwrap_or(&self.of_section)
@@ -86,8 +86,8 @@ impl Read {
 
     /// The durations of a day and more that the sentence states, in seconds.
     pub(crate) fn spans(&self) -> Vec<f64> {
-        let of = |item: &Item| match &item.stated {
-            Stated::Amount(Amount { number, unit: Some(unit), .. })
+        let of = |item: &ValueItem| match &item.stated {
+            Needle::Amount(Amount { number, unit: Some(unit), .. })
                 if unit.dimension == Dimension::Time && unit.factor >= 86_400.0 =>
             {
                 Some(number * unit.factor)
@@ -130,23 +130,23 @@ impl Texts {
 }
 
 /// Reads the values of a sentence.
-pub(crate) fn read(body: &str, sentence: &Sentence, locale: Locale, texts: &mut Texts) -> Read {
+pub(crate) fn read(body: &str, sentence: &Sentence, locale: Locale, texts: &mut Texts) -> Phrase {
     let text = body.get(sentence.range.clone()).unwrap_or_default();
     let groups = cited::groups(text);
     let clean = without_citations(text);
     let folded = Folded::of(&clean);
-    let mut items: Vec<Item> = Vec::new();
+    let mut items: Vec<ValueItem> = Vec::new();
     quotes(&folded, texts, &mut items);
     let is_zoned =
         words(&folded.text).any(|range| folded.text.get(range).is_some_and(|it| WORDS.zones.contains(it)));
     let comma = matches!(locale, Locale::De | Locale::Fr | Locale::Es);
-    for Found { range, value } in values(&folded.text, comma) {
+    for FoundValue { range, value } in values(&folded.text, comma) {
         let written = folded.text.get(range.clone()).unwrap_or_default();
         let (kind, stated) = match value {
-            Value::Amount(amount) => (kind_of(&amount), Stated::Amount(amount)),
-            Value::Day(day) => (ValueKind::Date, Stated::Day(day)),
-            Value::Time(seconds, is_exact) => (ValueKind::Time, Stated::Time { seconds, is_exact, is_zoned }),
-            Value::Span(seconds) => (ValueKind::Quantity, Stated::Span(seconds)),
+            Value::Amount(amount) => (kind_of(&amount), Needle::Amount(amount)),
+            Value::Day(day) => (ValueKind::Date, Needle::Day(day)),
+            Value::Time(seconds, is_exact) => (ValueKind::Time, Needle::Time { seconds, is_exact, is_zoned }),
+            Value::Span(seconds) => (ValueKind::Quantity, Needle::Span(seconds)),
             Value::Id => (id_kind(written), id(written, texts)),
             Value::Period => (ValueKind::Date, period(written, texts)),
         };
@@ -158,7 +158,7 @@ pub(crate) fn read(body: &str, sentence: &Sentence, locale: Locale, texts: &mut 
         absences(&folded, locale, &mut items);
     }
     items.sort_by_key(|item| (item.range.start, item.range.end));
-    Read {
+    Phrase {
         range: sentence.range.clone(),
         cites: sentence.cites,
         of_section: Arc::clone(&sentence.cited),
@@ -168,11 +168,11 @@ pub(crate) fn read(body: &str, sentence: &Sentence, locale: Locale, texts: &mut 
 }
 
 /// Adds an item, unless another one has its place.
-fn push(items: &mut Vec<Item>, range: Range<usize>, kind: ValueKind, stated: Stated) {
+fn push(items: &mut Vec<ValueItem>, range: Range<usize>, kind: ValueKind, stated: Needle) {
     let is_taken =
         items.iter().rev().take(64).any(|it| it.range.start < range.end && range.start < it.range.end);
     if !is_taken {
-        items.push(Item { range, kind, stated });
+        items.push(ValueItem { range, kind, stated });
     }
 }
 
@@ -215,7 +215,7 @@ fn id_kind(written: &str) -> ValueKind {
     }
 }
 
-fn id(written: &str, texts: &mut Texts) -> Stated {
+fn id(written: &str, texts: &mut Texts) -> Needle {
     let whole = texts.pattern(written, is_hash(written));
     let is_digit = |c: char| c.is_ascii_digit();
     let mut parts = Vec::new();
@@ -233,10 +233,10 @@ fn id(written: &str, texts: &mut Texts) -> Stated {
         }
         rest = after;
     }
-    Stated::Id { whole, parts, form: form(written) }
+    Needle::Id { whole, parts, form: form(written) }
 }
 
-fn period(written: &str, texts: &mut Texts) -> Stated {
+fn period(written: &str, texts: &mut Texts) -> Needle {
     let (kind, number) = written.split_at(1);
     let of = |number: &str, texts: &mut Texts| {
         let word = match (kind, number) {
@@ -253,11 +253,11 @@ fn period(written: &str, texts: &mut Texts) -> Stated {
     let forms = of(number, texts).to_vec();
     let others =
         ["1", "2", "3", "4"].into_iter().filter(|it| *it != number).flat_map(|it| of(it, texts)).collect();
-    Stated::Period { forms, others }
+    Needle::Period { forms, others }
 }
 
 /// Texts of more than one word in quotation marks.
-fn quotes(folded: &Folded<'_>, texts: &mut Texts, items: &mut Vec<Item>) {
+fn quotes(folded: &Folded<'_>, texts: &mut Texts, items: &mut Vec<ValueItem>) {
     const LONGEST: usize = 400;
     let marks: Vec<usize> = folded.text.match_indices('"').map(|(at, _)| at).collect();
     let mut from = 0;
@@ -278,14 +278,14 @@ fn quotes(folded: &Folded<'_>, texts: &mut Texts, items: &mut Vec<Item>) {
                 .filter(|it| words(it).count() > 1)
                 .map(|it| texts.pattern(it, false))
                 .collect();
-            push(items, folded.range(*open..close + 1), ValueKind::Quote, Stated::Quote(pieces));
+            push(items, folded.range(*open..close + 1), ValueKind::Quote, Needle::Quote(pieces));
         }
         from += 2;
     }
 }
 
 /// Names: words with capitals, and single ones that do not begin a sentence or have a capital inside.
-fn names(text: &str, locale: Locale, texts: &mut Texts, items: &mut Vec<Item>) {
+fn names(text: &str, locale: Locale, texts: &mut Texts, items: &mut Vec<ValueItem>) {
     const MOST: usize = 8;
     let words: Vec<Range<usize>> = name_words(text);
     let part = |range: &Range<usize>| text.get(range.clone()).unwrap_or_default();
@@ -357,7 +357,7 @@ fn name_words(text: &str) -> Vec<Range<usize>> {
 }
 
 /// A name as its words are looked for. `None`: it names no one in particular.
-fn name(text: &str, begins: bool, locale: Locale, texts: &mut Texts) -> Option<Stated> {
+fn name(text: &str, begins: bool, locale: Locale, texts: &mut Texts) -> Option<Needle> {
     let folded = Folded::of(text);
     let all: Vec<&str> = words(&folded.text).filter_map(|range| folded.text.get(range)).collect();
     let has_title = all.first().is_some_and(|first| WORDS.titles.contains(first));
@@ -387,11 +387,11 @@ fn name(text: &str, begins: bool, locale: Locale, texts: &mut Texts) -> Option<S
     };
     let words: Vec<Vec<usize>> = own.iter().map(|word| forms(word)).collect();
     let own = own.into_iter().map(Into::into).collect();
-    (!words.is_empty()).then_some(Stated::Name { words, own })
+    (!words.is_empty()).then_some(Needle::Name { words, own })
 }
 
 /// Statements that an action happened: `was refunded`, `has been sent`. Not `will be sent`, `was not sent`.
-fn actions(folded: &Folded<'_>, texts: &mut Texts, items: &mut Vec<Item>) {
+fn actions(folded: &Folded<'_>, texts: &mut Texts, items: &mut Vec<ValueItem>) {
     const BEFORE: usize = 4;
     let all: Vec<Range<usize>> = words(&folded.text).collect();
     let word = |range: &Range<usize>| folded.text.get(range.clone()).unwrap_or_default();
@@ -404,12 +404,12 @@ fn actions(folded: &Folded<'_>, texts: &mut Texts, items: &mut Vec<Item>) {
         }
         let names = WORDS.names.get(kind).into_iter().flatten();
         let words = names.map(|name| texts.pattern(name, false)).collect();
-        push(items, folded.range(range.clone()), ValueKind::Action, Stated::Action { kind, words });
+        push(items, folded.range(range.clone()), ValueKind::Action, Needle::Action { kind, words });
     }
 }
 
 /// Statements that there is none of something: `no backup`, `There are no open incidents`.
-fn absences(folded: &Folded<'_>, locale: Locale, items: &mut Vec<Item>) {
+fn absences(folded: &Folded<'_>, locale: Locale, items: &mut Vec<ValueItem>) {
     const WORDS_AFTER: usize = 5;
     let all: Vec<Range<usize>> = words(&folded.text).collect();
     let word = |range: &Range<usize>| folded.text.get(range.clone()).unwrap_or_default();
@@ -446,6 +446,6 @@ fn absences(folded: &Folded<'_>, locale: Locale, items: &mut Vec<Item>) {
         last = first.end;
         let stems =
             near.iter().map(|range| word(range)).filter(|it| it.chars().count() > 3).map(stem).collect();
-        push(items, folded.range(range.start..first.end), ValueKind::Absence, Stated::Absence(stems));
+        push(items, folded.range(range.start..first.end), ValueKind::Absence, Needle::Absence(stems));
     }
 }

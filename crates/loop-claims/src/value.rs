@@ -149,15 +149,15 @@ pub(crate) enum Value {
 
 /// A value, and where it is in the folded text.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct FoundValue {
     pub(crate) range: Range<usize>,
     pub(crate) value: Value,
 }
 
 /// Reads the values of a folded text, in order. `comma`: whether a comma is the decimal sign where that is not clear.
-pub(crate) fn values(text: &str, comma: bool) -> Vec<Found> {
+pub(crate) fn values(text: &str, comma: bool) -> Vec<FoundValue> {
     let lexer = Lexer { text, bytes: text.as_bytes(), comma };
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<FoundValue> = Vec::new();
     let mut at = 0;
     while let Some(byte) = lexer.bytes.get(at) {
         if !(byte.is_ascii_alphanumeric() || *byte >= 0x80) {
@@ -175,13 +175,13 @@ pub(crate) fn values(text: &str, comma: bool) -> Vec<Found> {
         }
         match (found.last_mut(), next.value) {
             // `3-6 %`, `3 to 6 GB`: the first is one of these, too.
-            (Some(Found { value: Value::Amount(first), range }), Value::Amount(second))
+            (Some(FoundValue { value: Value::Amount(first), range }), Value::Amount(second))
                 if first.is_bare() && second.digits > 0 && lexer.is_range(range.end, next.range.start) =>
             {
                 (first.unit, first.currency) = (second.unit, second.currency);
             }
             // `15 to 22 July`.
-            (Some(Found { value, range }), Value::Day(day))
+            (Some(FoundValue { value, range }), Value::Day(day))
                 if lexer.is_range(range.end, next.range.start) =>
             {
                 if let Value::Amount(amount) = value
@@ -192,7 +192,7 @@ pub(crate) fn values(text: &str, comma: bool) -> Vec<Found> {
                 }
             }
             // `3 h 45 min`.
-            (Some(Found { value, range }), Value::Amount(Amount { number, unit: Some(unit), .. }))
+            (Some(FoundValue { value, range }), Value::Amount(Amount { number, unit: Some(unit), .. }))
                 if unit.dimension == Dimension::Time
                     && text
                         .get(range.end..next.range.start)
@@ -276,8 +276,8 @@ impl<'a> Lexer<'a> {
         run.trim_end_matches(|c: char| !c.is_alphanumeric())
     }
 
-    fn value(&self, at: usize) -> Option<Found> {
-        let found = |end: usize, value: Value| Some(Found { range: at..end, value });
+    fn value(&self, at: usize) -> Option<FoundValue> {
+        let found = |end: usize, value: Value| Some(FoundValue { range: at..end, value });
         if let Some((end, day)) = self.day(at) {
             return found(end, Value::Day(day));
         }
@@ -583,7 +583,7 @@ impl<'a> Lexer<'a> {
         Some((end, self.part(at..end)))
     }
 
-    fn amount(&self, at: usize) -> Option<Found> {
+    fn amount(&self, at: usize) -> Option<FoundValue> {
         let (number_end, number, other, decimals, digits) = self.number(at);
         let amount = Amount {
             step: 10_f64.powi(-i32::try_from(decimals).unwrap_or(0)),
@@ -595,7 +595,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// A number with what is before and behind it.
-    fn measured(&self, at: usize, number_end: usize, mut amount: Amount) -> Found {
+    fn measured(&self, at: usize, number_end: usize, mut amount: Amount) -> FoundValue {
         let (mut start, mut end) = (at, number_end);
         // What is before it: `$`, `USD `, `-`, `~`.
         let before = self.part(self.text.floor_char_boundary(at.saturating_sub(BEFORE))..at);
@@ -675,7 +675,7 @@ impl<'a> Lexer<'a> {
         let word = words.next().unwrap_or_default();
         amount.is_loose = WORDS.loose.contains(word);
         amount.is_about |= amount.is_loose || WORDS.about.contains(word);
-        Found { range: start..end, value: Value::Amount(amount) }
+        FoundValue { range: start..end, value: Value::Amount(amount) }
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Unit {
 
 /// The words of `words.txt`, by what they mean. All are folded.
 #[derive(Debug, Default)]
-pub(crate) struct Words {
+pub(crate) struct WordLists {
     pub(crate) units: Index<&'static str, Unit>,
     pub(crate) scales: Index<&'static str, f64>,
     pub(crate) currencies: Index<&'static str, &'static str>,
@@ -46,15 +46,15 @@ pub(crate) struct Words {
     pub(crate) names: BTreeMap<&'static str, Vec<&'static str>>,
 }
 
-pub(crate) static WORDS: LazyLock<Words> = LazyLock::new(|| {
-    let mut words = Words::default();
+pub(crate) static WORDS: LazyLock<WordLists> = LazyLock::new(|| {
+    let mut words = WordLists::default();
     for line in include_str!("words.txt").lines() {
         words.read(line);
     }
     words
 });
 
-impl Words {
+impl WordLists {
     /// Reads a line of the table. A line that it does not understand has no words, which a test finds.
     fn read(&mut self, line: &'static str) {
         let mut parts = line.split_whitespace();
@@ -116,9 +116,9 @@ mod tests {
     fn every_line_of_the_table_is_read_and_folded() {
         let text = include_str!("words.txt");
         for line in text.lines().filter(|line| !line.starts_with('#')) {
-            let mut words = Words::default();
+            let mut words = WordLists::default();
             words.read(line);
-            let Words {
+            let WordLists {
                 units,
                 scales,
                 currencies,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use loop_core::invariants::{Begun, Checker, OF_A_STATE, OF_A_STEP, Past, Transition};
+use loop_core::invariants::{Checker, OF_A_STATE, OF_A_STEP, Past, StartedEffect, Transition};
 use loop_core::run::{PersonAnswer, Refusal, State, StopMode};
 use loop_core::spec::Repeats;
 use loop_core::types::{Millis, PicoUsd, Status};
@@ -126,7 +126,7 @@ fn forgeries() -> Vec<(&'static str, Step)> {
         it.before = forged(&it.before, &[("/calls/actions/0/verdict", denied())]);
     });
     see("dispatches of an effect", &begun, &|it| {
-        it.was.effects.insert(tool.key, Begun { runs: false, unknown: true });
+        it.was.effects.insert(tool.key, StartedEffect { runs: false, unknown: true });
     });
     // A person allowed a write after something untrusted was read.
     let tainted = run().people().with(|spec| {
@@ -153,7 +153,7 @@ fn forgeries() -> Vec<(&'static str, Step)> {
         it.after = forged(&it.after, &[("/route/tier", json!("escalated"))]);
     });
     see("effects in doubt are reported", &ended, &|it| {
-        it.is.effects.insert(key("1/action-0"), Begun { runs: false, unknown: true });
+        it.is.effects.insert(key("1/action-0"), StartedEffect { runs: false, unknown: true });
     });
     let slots = json!({"slots": [{"tool": "wipe"}]});
     let planned = last(&conversation().start().replied(&calls(&[("plan", slots)])));

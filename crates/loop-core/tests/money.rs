@@ -6,7 +6,7 @@ use loop_testkit::*;
 use crate::common::walk::{choices, setups, walked};
 use loop_core::Note;
 use loop_core::spec::CostMode;
-use loop_core::types::{CallExtent, Cost, ModelFailure, Price, Received, SubCallUse, Usage};
+use loop_core::types::{CallExtent, Cost, ModelFailure, Price, Receipt, SubCallUse, Usage};
 use proptest::prelude::*;
 
 /// Calls that were announced, and sub-calls that were reported or lost.
@@ -67,7 +67,7 @@ fn every_tier_is_charged_at_its_own_price() {
 }
 
 /// What a run is charged for one call that fails like this, and for which the provider reports nothing.
-fn charged(mode: CostMode, received: Received) -> (Usage, Option<loop_core::types::PicoUsd>) {
+fn charged(mode: CostMode, received: Receipt) -> (Usage, Option<loop_core::types::PicoUsd>) {
     let failed = ModelFailure { usage: None, received, ..failure(false) };
     let world = run().limits(|limits| limits.cost_mode = mode).start().started().failed(failed);
     charges(&world)[0]
@@ -92,7 +92,7 @@ fn a_reply_without_usage_that_is_longer_than_was_granted_costs_what_came() {
     let mut reply = draft("high").using(None).reply();
     reply.reasoning = Some("r".repeat(600_000).into());
     assert!(reply.known_bytes() > 600_000);
-    reply.received = Received { bytes: 3 << 20, ..Received::ended() };
+    reply.received = Receipt { bytes: 3 << 20, ..Receipt::ended() };
     let mut world = world;
     world.apply(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: reply.into() });
     assert_eq!(world.outcome().totals.usage, Usage { estimated: true, ..used(1_000, 1 << 20) });
@@ -116,7 +116,7 @@ fn in_strict_mode_only_reported_usage_releases_a_reserve() {
     // T7: a token for each byte that may arrive, and no more where more is said to have come.
     assert_eq!(strict(0), Usage { estimated: true, ..used(reserve, 6 * 4_096) });
     assert_eq!(strict(3 << 20), Usage { estimated: true, ..used(reserve, 6 * 4_096) });
-    let refused = Received { extent: CallExtent::NoReply, ..Received::default() };
+    let refused = Receipt { extent: CallExtent::NoReply, ..Receipt::default() };
     assert_eq!(charged(CostMode::Strict, refused).0, Usage { estimated: true, ..used(reserve, 6 * 4_096) });
 }
 
@@ -132,7 +132,7 @@ fn a_failed_call_without_usage_costs_by_how_far_it_came() {
         (CallExtent::Open, 300, estimated(4_096)),
         (CallExtent::Open, 3 << 20, estimated(1 << 20)),
     ] {
-        let (usage, cost) = charged(CostMode::Estimated, Received { bytes, extent, ..Received::default() });
+        let (usage, cost) = charged(CostMode::Estimated, Receipt { bytes, extent, ..Receipt::default() });
         assert_eq!(usage, expected, "{extent:?} {bytes}");
         assert_eq!(cost, usd(usage.input * 100_000 + usage.output * 400_000), "{extent:?} {bytes}");
     }
@@ -143,7 +143,7 @@ fn a_count_that_was_reported_before_a_reply_broke_off_is_no_less_than_what_came(
     // P4: some providers count once at the beginning.
     let begun = ModelFailure {
         usage: Some(used(500, 1)),
-        received: Received { bytes: 8_000, ..Received::default() },
+        received: Receipt { bytes: 8_000, ..Receipt::default() },
         ..failure(false)
     };
     let world = run().start().started().failed(begun);
@@ -160,7 +160,7 @@ fn what_was_reported_before_the_end_is_the_least_and_not_the_whole() {
     // P4: Gemini counts in every chunk. Where the stream breaks, the last count is of a part.
     let reported = |input, output| Usage { reasoning: 100, ..used(input, output) };
     let charged = |mode, reported| {
-        let received = Received { bytes: 300, reported, ..Received::default() };
+        let received = Receipt { bytes: 300, reported, ..Receipt::default() };
         charged(mode, received).0
     };
     let estimated = |input, output| Usage { estimated: true, ..reported(input, output) };
@@ -180,9 +180,9 @@ fn a_sub_call_without_usage_costs_what_came() {
         let world = run().selector(&[]).start().selected(&[("fetch_docs", target("a"))]);
         charges(&world.finished("0/action-0", filtered))[1].0
     };
-    let short = charged(Received { bytes: 30, ..Received::ended() });
+    let short = charged(Receipt { bytes: 30, ..Receipt::ended() });
     assert_eq!(short, Usage { estimated: true, ..used(12_000, 10) });
-    assert_eq!(charged(Received::default()), Usage { estimated: true, ..used(12_000, 512) });
+    assert_eq!(charged(Receipt::default()), Usage { estimated: true, ..used(12_000, 512) });
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use loop_core::gate::policy_verdict;
 use loop_core::policy::{
-    Cell, May, PolicyAsk, Reason, Resolved, Ruling, Taint, forbids, is_forbidden, reachable, rendered,
-    resolve, ruling, similar, table,
+    Choice, NameMatch, PolicyAsk, Reason, Ruling, TableCell, Taint, forbids, is_forbidden, reachable,
+    rendered, resolve, ruling, similar, table,
 };
 use loop_core::spec::{Resolve, TaintRule, ToolSpec};
 use loop_core::types::{Effect, Status};
@@ -203,9 +203,9 @@ fn a_name_is_resolved_as_far_as_policy_says() {
         tool("list_mailboxes", Effect::Read),
     ];
     let mut spec = spec(tools);
-    type Found<'a> = [Option<(&'a str, Resolved)>; 3];
+    type Found<'a> = [Option<(&'a str, NameMatch)>; 3];
     let cases: [(&str, Found<'_>); 25] = {
-        use Resolved::{Alias, Exact, Fuzzy};
+        use NameMatch::{Alias, Exact, Fuzzy};
         let device = |how| Some(("fetch_device_info", how));
         [
             ("fetch_docs", [Some(("fetch_docs", Exact)); 3]),
@@ -295,27 +295,30 @@ fn the_table_tells_what_may_happen_with_each_tool() {
     spec.gate.approved = names(&["mail"]);
     spec.gate.forbid = names(&["drop"]);
     assert_eq!(reachable(&spec), Taint { untrusted: true, private: false });
-    let cell = |may, why: &str| Cell { may, why: why.into() };
+    let cell = |may, why: &str| TableCell { may, why: why.into() };
     let rows = table(&spec);
     let row = &rows[1];
-    assert_eq!(row.at_start, cell(May::Runs, "gate.approved names it"));
+    assert_eq!(row.at_start, cell(Choice::Runs, "gate.approved names it"));
     let untrusted = "the run has read untrusted text; no person can be asked";
-    assert_eq!(row.untrusted, cell(May::LeftUndone, untrusted));
-    assert_eq!(row.untrusted_and_private.may, May::Denied);
-    assert_eq!(row.untrusted_origin, Some(May::Denied));
-    assert_eq!(rows[0].untrusted, cell(May::Runs, "only reads"));
+    assert_eq!(row.untrusted, cell(Choice::LeftUndone, untrusted));
+    assert_eq!(row.untrusted_and_private.may, Choice::Denied);
+    assert_eq!(row.untrusted_origin, Some(Choice::Denied));
+    assert_eq!(rows[0].untrusted, cell(Choice::Runs, "only reads"));
     assert_eq!(
         rows[2].at_start,
-        cell(May::LeftUndone, "gate.approved does not name it; no person can be asked")
+        cell(Choice::LeftUndone, "gate.approved does not name it; no person can be asked")
     );
-    assert_eq!(rows[3].untrusted_and_private, cell(May::Denied, "forbidden by gate.forbid"));
+    assert_eq!(rows[3].untrusted_and_private, cell(Choice::Denied, "forbidden by gate.forbid"));
     assert_eq!((rows[2].untrusted_origin, rows[3].untrusted_origin), (None, None));
     spec.gate.people = true;
     let rows = table(&spec);
-    assert_eq!((rows[1].untrusted_and_private.may, rows[1].untrusted_origin), (May::Asks, Some(May::Asks)));
+    assert_eq!(
+        (rows[1].untrusted_and_private.may, rows[1].untrusted_origin),
+        (Choice::Asks, Some(Choice::Asks))
+    );
     spec.gate.taint = TaintRule::Off;
     assert_eq!(reachable(&spec), Taint::default());
-    assert_eq!(table(&spec)[1].untrusted_and_private.may, May::Runs);
+    assert_eq!(table(&spec)[1].untrusted_and_private.may, Choice::Runs);
 }
 
 #[test]

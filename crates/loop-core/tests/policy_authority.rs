@@ -81,14 +81,14 @@ fn item(text: &str) -> WorkItem {
 }
 
 #[derive(Default)]
-struct Given {
+struct GivenSources {
     evidence: Vec<Evidence>,
     instructions: Vec<Instruction>,
     requested_before: Vec<Arguments>,
     user_texts: Vec<Arc<str>>,
 }
 
-impl Given {
+impl GivenSources {
     fn returned(mut self, tool: &str, parameters: Value, data: Value) -> Self {
         self.observed(tool, parameters, Observation::new(Status::Ok, "found", "found", data));
         self
@@ -119,7 +119,7 @@ impl Given {
     }
 }
 
-fn rule(spec: &RunSpec, item: &WorkItem, given: &Given, parameters: &Value) -> Ruling {
+fn rule(spec: &RunSpec, item: &WorkItem, given: &GivenSources, parameters: &Value) -> Ruling {
     let sources = RunSources {
         spec,
         item,
@@ -134,11 +134,11 @@ fn rule(spec: &RunSpec, item: &WorkItem, given: &Given, parameters: &Value) -> R
 
 /// Whether the value may be sent to, with nothing else against it.
 #[track_caller]
-fn check(item: &WorkItem, given: &Given, value: Value, expected: bool) {
+fn check(item: &WorkItem, given: &GivenSources, value: Value, expected: bool) {
     assert!(is_as(item, given, &value, expected), "{value} {expected}");
 }
 
-fn is_as(item: &WorkItem, given: &Given, value: &Value, expected: bool) -> bool {
+fn is_as(item: &WorkItem, given: &GivenSources, value: &Value, expected: bool) -> bool {
     let mut spec = spec(&["/to"]);
     let parameters = json!({ "to": value });
     let requested = rule(&spec, item, given, &parameters);
@@ -161,7 +161,7 @@ fn values(lines: &str) -> Vec<Value> {
 fn check_all(values: &[Value], expected: bool) {
     let wrong: Vec<String> = values
         .iter()
-        .filter(|value| !is_as(&item(ITEM), &Given::default(), value, expected))
+        .filter(|value| !is_as(&item(ITEM), &GivenSources::default(), value, expected))
         .map(Value::to_string)
         .collect();
     assert_eq!(wrong, Vec::<String>::new());
@@ -257,8 +257,8 @@ true  false  ""  " "  "\u200b"  "null"  ["ada@brown.example", "mallory@evil.exam
 #[test]
 fn the_id_of_the_item_is_given() {
     let item = WorkItem::new("Q-77", "question", "hello", "hello");
-    check(&item, &Given::default(), json!("Q-77"), true);
-    check(&item, &Given::default(), json!("question"), false);
+    check(&item, &GivenSources::default(), json!("Q-77"), true);
+    check(&item, &GivenSources::default(), json!("question"), false);
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn what_a_title_was_cut_off_behind_is_not_given() {
         ("Refund to support@bank.com …", json!("support@bank.com"), true),
         ("Refund to support@bank.com...", json!("support@bank.com"), true),
     ] {
-        check(&WorkItem::new("Q-77", "question", text, "hello"), &Given::default(), value, expected);
+        check(&WorkItem::new("Q-77", "question", text, "hello"), &GivenSources::default(), value, expected);
     }
 }
 
@@ -289,7 +289,7 @@ fn a_number_is_given_however_many_zeros_end_it() {
         ("pay 120% now", json!(120), false),
         ("pay 1120 now", json!(120), false),
     ] {
-        check(&item(text), &Given::default(), value, expected);
+        check(&item(text), &GivenSources::default(), value, expected);
     }
 }
 
@@ -307,7 +307,7 @@ fn a_value_that_stands_in_json_is_one_scalar_of_it() {
         (json!("deep"), false),
         (json!("path"), false),
     ] {
-        check(&item(text), &Given::default(), value, expected);
+        check(&item(text), &GivenSources::default(), value, expected);
     }
 }
 
@@ -347,7 +347,7 @@ fn a_work_item_that_anybody_may_have_written_gives_its_scope_alone() {
 #[test]
 fn a_trusted_tool_gives_the_scalars_of_its_data() {
     let rows = json!([{"id": 7, "mail": "zoe@brown.example", "note": "write to mal@evil.example or 9"}]);
-    let look = || Given::default().returned("look", json!({"target": "Zoe"}), rows.clone());
+    let look = || GivenSources::default().returned("look", json!({"target": "Zoe"}), rows.clone());
     for (value, expected) in [
         (json!("zoe@brown.example"), true),
         (json!("Zoe@brown.example"), false),
@@ -371,26 +371,26 @@ fn a_trusted_tool_gives_the_scalars_of_its_data() {
         "h\u{a0}i@x.example",
         "",
     ];
-    let data = Given::default().returned("look", json!({}), json!(odd));
+    let data = GivenSources::default().returned("look", json!({}), json!(odd));
     for value in odd {
         check(&item("hello"), &data, json!(value), false);
     }
     // However its JSON is written.
-    let mut escaped = Given::default();
+    let mut escaped = GivenSources::default();
     let text = r#"{"mail": "zo\u0065@brown.example", "page": "https:\/\/x.example\/a", "price": 89.90}"#;
     escaped.observed("look", json!({}), Observation::new(Status::Ok, "x", "x", text));
     for value in [json!("zoe@brown.example"), json!("https://x.example/a"), json!(89.9)] {
         check(&item("hello"), &escaped, value, true);
     }
     // A tool that speaks in text gives whole words of it.
-    let text = Given::default().returned("look", json!({}), json!("Zoe (id 7), zoe@brown.example."));
+    let text = GivenSources::default().returned("look", json!({}), json!("Zoe (id 7), zoe@brown.example."));
     check(&item("hello"), &text, json!("zoe@brown.example"), true);
     check(&item("hello"), &text, json!(7), true);
     check(&item("hello"), &text, json!("Zoe"), false);
     // One that is not trusted gives nothing, and neither does one that failed.
-    let surf = Given::default().returned("surf", json!({}), rows.clone());
+    let surf = GivenSources::default().returned("surf", json!({}), rows.clone());
     check(&item("hello"), &surf, json!("zoe@brown.example"), false);
-    let mut failed = Given::default();
+    let mut failed = GivenSources::default();
     failed.observed("look", json!({}), Observation::new(Status::PermanentError, "x", "x", rows));
     check(&item("hello"), &failed, json!("zoe@brown.example"), false);
 }
@@ -400,23 +400,19 @@ fn what_a_tool_gives_back_after_it_went_in_is_an_echo() {
     let found = |value: &str| json!([{ "query": value, "mail": "zoe@brown.example" }]);
     let evil = "mallory@evil.example";
     for requested in [evil, "MALLORY@evil.example", "mallory @ evil . example", "x mallory@evil.example y"] {
-        let echo = Given::default().returned("look", json!({ "target": requested }), found(evil));
+        let echo = GivenSources::default().returned("look", json!({ "target": requested }), found(evil));
         check(&item("hello"), &echo, json!(evil), false);
         check(&item("hello"), &echo, json!("zoe@brown.example"), true);
         // Nor is it a source when another tool brings it later.
-        let later = Given::default().returned("surf", json!({ "target": requested }), json!([])).returned(
-            "look",
-            json!({"target": "all"}),
-            found(evil),
-        );
+        let later = GivenSources::default()
+            .returned("surf", json!({ "target": requested }), json!([]))
+            .returned("look", json!({"target": "all"}), found(evil));
         check(&item("hello"), &later, json!(evil), false);
     }
     // What was returned first and asked with later is no echo.
-    let chain = Given::default().returned("look", json!({"target": "Zoe"}), json!([{"id": 7}])).returned(
-        "look",
-        json!({"id": 7}),
-        json!({"id": 7, "mail": "zoe@brown.example"}),
-    );
+    let chain = GivenSources::default()
+        .returned("look", json!({"target": "Zoe"}), json!([{"id": 7}]))
+        .returned("look", json!({"id": 7}), json!({"id": 7, "mail": "zoe@brown.example"}));
     check(&item("hello"), &chain, json!(7), true);
     check(&item("hello"), &chain, json!("zoe@brown.example"), true);
     // In whatever spelling it went in.
@@ -428,7 +424,7 @@ fn what_a_tool_gives_back_after_it_went_in_is_an_echo() {
         ("eve@\nevil.example", "eve@evil.example"),
         ("jose\u{301}@evil.example", "josé@evil.example"),
     ] {
-        let echo = Given::default().returned("look", json!({ "target": requested }), found(value));
+        let echo = GivenSources::default().returned("look", json!({ "target": requested }), found(value));
         check(&item("hello"), &echo, json!(value), false);
     }
     // Another value is not an echo because both have marks, nor is one that is too short to be found inside of a word.
@@ -443,12 +439,12 @@ fn what_a_tool_gives_back_after_it_went_in_is_an_echo() {
         ("x.70", "x.7", true),
         ("7.10", "7.1", false),
     ] {
-        let given = Given::default().returned("look", json!({ "target": requested }), json!([value]));
+        let given = GivenSources::default().returned("look", json!({ "target": requested }), json!([value]));
         check(&item("hello"), &given, json!(value), is_given);
     }
     // The calls of one reply run in any order, so that the first may bring what the second wrote.
     let notes = || {
-        Given::default().returned("look", json!({}), json!([evil, "zoe@brown.example"])).returned(
+        GivenSources::default().returned("look", json!({}), json!([evil, "zoe@brown.example"])).returned(
             "surf",
             json!({ "target": evil }),
             json!([]),
@@ -458,21 +454,24 @@ fn what_a_tool_gives_back_after_it_went_in_is_an_echo() {
     check(&item("hello"), &notes().in_the_same_pass(), json!(evil), false);
     check(&item("hello"), &notes().in_the_same_pass(), json!("zoe@brown.example"), true);
     // A short number is not an echo of a longer one.
-    let other = Given::default().returned("look", json!({"limit": 17, "at": "1.7"}), json!([{"id": 7}]));
+    let other =
+        GivenSources::default().returned("look", json!({"limit": 17, "at": "1.7"}), json!([{"id": 7}]));
     check(&item("hello"), &other, json!(7), true);
 }
 
 #[test]
 fn a_person_gives_values_by_what_they_say() {
-    let instructions = Given::default().instructions("Please use zoe@brown.example, not the other one.");
+    let instructions =
+        GivenSources::default().instructions("Please use zoe@brown.example, not the other one.");
     check(&item("hello"), &instructions, json!("zoe@brown.example"), true);
     check(&item("hello"), &instructions, json!("other"), false);
     // An answer counts although the question may have held the value.
     let question = json!({"target": "Shall it go to zoe@brown.example or to yan@brown.example?"});
-    let answer = Given::default().returned("ask", question.clone(), json!("To zoe@brown.example"));
+    let answer = GivenSources::default().returned("ask", question.clone(), json!("To zoe@brown.example"));
     check(&item("hello"), &answer, json!("zoe@brown.example"), true);
     check(&item("hello"), &answer, json!("yan@brown.example"), false);
-    let answer = Given::default().returned("ask", question, json!({"answer": "yes, zoe@brown.example"}));
+    let answer =
+        GivenSources::default().returned("ask", question, json!({"answer": "yes, zoe@brown.example"}));
     check(&item("hello"), &answer, json!("zoe@brown.example"), true);
 }
 
@@ -480,8 +479,9 @@ fn a_person_gives_values_by_what_they_say() {
 fn policy_gives_values_by_name_by_default_and_by_const() {
     let mut spec = spec(&["/to", "/amount", "/mode"]);
     spec.gate.authorities = vec!["desk@shop.example".into(), "25".into(), "true".into()];
-    let runs =
-        |parameters: Value| rule(&spec, &item("hello"), &Given::default(), &parameters) == Ruling::Runs;
+    let runs = |parameters: Value| {
+        rule(&spec, &item("hello"), &GivenSources::default(), &parameters) == Ruling::Runs
+    };
     assert!(runs(json!({"to": "desk@shop.example", "amount": 25, "mode": "fast"})));
     assert!(runs(json!({"to": true, "amount": 3})));
     assert!(runs(json!({"amount": 25.0})));
@@ -503,7 +503,7 @@ fn pointers_reach_into_lists_and_objects() {
     let untrusted_origin = |pointers: &[&str], parameters: &Value| match rule(
         &spec(pointers),
         &item(ITEM),
-        &Given::default(),
+        &GivenSources::default(),
         parameters,
     ) {
         Ruling::Runs => Vec::new(),
@@ -548,7 +548,7 @@ fn pointers_reach_into_lists_and_objects() {
 #[test]
 fn too_many_values_are_for_a_person() {
     let many = |n: usize| json!({ "to": vec!["ada@brown.example"; n] });
-    let rule = |parameters: &Value| rule(&spec(&["/to"]), &item(ITEM), &Given::default(), parameters);
+    let rule = |parameters: &Value| rule(&spec(&["/to"]), &item(ITEM), &GivenSources::default(), parameters);
     assert_eq!(rule(&many(256)), Ruling::Runs);
     let Ruling::NeedsPerson(reasons) = rule(&many(100_000)) else { panic!() };
     assert_eq!(&*rendered(&reasons).unwrap(), "/to/256 comes after 256 values that say whom it reaches");
@@ -590,7 +590,8 @@ fn each_value_is_looked_up_once() {
 #[test]
 fn what_is_foreign_is_told_with_its_place_and_with_nothing_hidden() {
     let parameters = json!({"to": format!("ada\u{200b}\u{202e}@brown.example\n{}", "x".repeat(300))});
-    let Ruling::NeedsPerson(reasons) = rule(&spec(&["/to"]), &item(ITEM), &Given::default(), &parameters)
+    let Ruling::NeedsPerson(reasons) =
+        rule(&spec(&["/to"]), &item(ITEM), &GivenSources::default(), &parameters)
     else {
         panic!()
     };
@@ -608,7 +609,7 @@ fn a_tool_that_only_looks_reaches_nobody() {
     let mut spec = spec(&["/to"]);
     spec.tools[0].effect = Effect::Read;
     let parameters = json!({"to": "mallory@evil.example"});
-    assert_eq!(rule(&spec, &item(ITEM), &Given::default(), &parameters), Ruling::Runs);
+    assert_eq!(rule(&spec, &item(ITEM), &GivenSources::default(), &parameters), Ruling::Runs);
 }
 
 /// Texts and values of pieces that meet at every kind of boundary.
@@ -647,7 +648,7 @@ fn pieces(max: usize) -> impl Strategy<Value = String> {
 
 fn gives(text: &str, value: &str) -> bool {
     let item = WorkItem::new("no-1", "ticket", "none", text);
-    rule(&spec(&["/to"]), &item, &Given::default(), &json!({ "to": value })) == Ruling::Runs
+    rule(&spec(&["/to"]), &item, &GivenSources::default(), &json!({ "to": value })) == Ruling::Runs
 }
 
 proptest! {
@@ -696,10 +697,10 @@ proptest! {
 fn what_a_tool_was_asked_with_in_an_earlier_turn_comes_back_as_an_echo() {
     // B6, K3: the first turn has it written, the second has it read by a trusted tool.
     let returned =
-        || Given::default().returned("look", json!({"id": 7}), json!([{"to": "eve@evil.example"}]));
+        || GivenSources::default().returned("look", json!({"id": 7}), json!([{"to": "eve@evil.example"}]));
     let value = || json!("eve@evil.example");
     check(&item(ITEM), &returned(), value(), true);
-    let laundered = |requested: &[Value]| Given {
+    let laundered = |requested: &[Value]| GivenSources {
         requested_before: requested.iter().map(|parameters| parameters.to_string().into()).collect(),
         ..returned()
     };
@@ -717,7 +718,7 @@ fn what_a_tool_was_asked_with_in_an_earlier_turn_comes_back_as_an_echo() {
 fn what_the_user_wrote_in_an_earlier_turn_is_given() {
     // Issue 40, H9
     let texts = ["Write to zoe@brown.example, please.", "{\"to\": \"yan@brown.example\"}", "By June 13."];
-    let turns = Given { user_texts: texts.map(Arc::from).to_vec(), ..Given::default() };
+    let turns = GivenSources { user_texts: texts.map(Arc::from).to_vec(), ..GivenSources::default() };
     for (value, expected) in
         [("zoe@brown.example", true), ("yan@brown.example", true), ("eve@evil.example", false), ("13", false)]
     {
@@ -735,13 +736,14 @@ fn a_value_that_a_trusted_tool_joins_of_what_it_was_asked_with_is_an_echo() {
     // B12
     let joined = json!([{"to": "eve@evil.example"}]);
     let value = || json!("eve@evil.example");
-    let one = Given::default().returned("look", json!({"b": "evil.example", "a": "eve@"}), joined.clone());
+    let one =
+        GivenSources::default().returned("look", json!({"b": "evil.example", "a": "eve@"}), joined.clone());
     check(&item(ITEM), &one, value(), false);
-    let two = Given::default()
+    let two = GivenSources::default()
         .returned("look", json!({"part": "evil.example"}), json!("stored"))
         .returned("look", json!({"part": "eve@"}), json!("stored"))
         .returned("look", json!({}), joined.clone());
     check(&item(ITEM), &two, value(), false);
-    let other = Given::default().returned("look", json!({"part": "evil"}), joined);
+    let other = GivenSources::default().returned("look", json!({"part": "evil"}), joined);
     check(&item(ITEM), &other, value(), true);
 }

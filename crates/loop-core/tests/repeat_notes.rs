@@ -2,7 +2,7 @@
 
 use loop_testkit::*;
 
-use loop_core::repeats::{CallFacts, Guard, RepeatNote, Rules, Settled};
+use loop_core::repeats::{CallFacts, Guard, RepeatNote, Rules, SettledCall};
 use loop_core::spec::{RepeatNotes, Repeats, ThreeTier, ToolRepeats};
 use loop_core::types::{Observation, Status};
 use loop_core::{Note, Verdict};
@@ -367,7 +367,7 @@ proptest! {
     fn a_failure_is_compared_by_its_beginning_alone(text in "\\PC{0,500}", tail in "\\PC{0,2000}") {
         // A text of any length costs what 400 characters cost.
         let beginning: String = text.chars().chain(std::iter::repeat(' ')).take(400).collect();
-        let error = |text: &str| Settled::error_of(Status::PermanentError, text);
+        let error = |text: &str| SettledCall::error_of(Status::PermanentError, text);
         prop_assert_eq!(error(&beginning), error(&format!("{beginning}{tail}")));
     }
 }
@@ -377,7 +377,8 @@ fn rules_of_a_run_carry_its_policy() {
     let gate = loop_core::spec::GateSettings::default();
     assert_eq!(Rules::of(&gate, Repeats::Reuse).repeats, Repeats::Reuse);
     assert!(
-        Settled::error_of(Status::Ok, "x").is_none() && Settled::error_of(Status::Pending, "x").is_none()
+        SettledCall::error_of(Status::Ok, "x").is_none()
+            && SettledCall::error_of(Status::Pending, "x").is_none()
     );
     // Note is the type that is journaled.
     let note = Note::ResultNoted {

@@ -1,7 +1,7 @@
 //! The ledger: calls of one reply, stored ledgers, and a naive reading of the rules beside it.
 
 use loop_core::repeats::{
-    CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules, Settled,
+    CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules, SettledCall,
 };
 use loop_core::spec::{GateSettings, Repeats, ToolRepeats};
 use loop_core::types::{CommandKey, Digest, EvidenceId, Slot, Status};
@@ -55,7 +55,7 @@ impl World {
             other_calls.add(&fingerprint, own, /*waits*/ false);
             self.calls += 1;
             self.ledger.started(&fingerprint, key, attempt, EvidenceId(self.calls));
-            settled.push(Settled {
+            settled.push(SettledCall {
                 signature: fingerprint.signature(),
                 key,
                 attempt,
@@ -64,7 +64,7 @@ impl World {
                 reported: Digest::of(step.status.name(), &[step.result]),
                 ignored: Vec::new(),
                 waits: step.status == Status::Pending,
-                error: Settled::error_of(step.status, &step.result.to_string()),
+                error: SettledCall::error_of(step.status, &step.result.to_string()),
             });
         }
         self.ledger.settled(&settled, &self.gate.repeat_notes);

@@ -5,7 +5,7 @@ use crate::repeating;
 use repeating::*;
 
 use loop_core::repeats::{
-    CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules, Settled,
+    CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules, SettledCall,
 };
 use loop_core::spec::{GateSettings, Repeats, ThreeTier, ToolRepeats};
 use loop_core::types::{CommandKey, Digest, EvidenceId, Slot, Status};
@@ -400,7 +400,7 @@ impl Turn {
                 CallStatus::New => {
                     other_calls.add(&fingerprint, key, /*waits*/ false);
                     self.ledger.started(&fingerprint, key, 1, EvidenceId(self.calls));
-                    settled.push(Settled {
+                    settled.push(SettledCall {
                         signature: fingerprint.signature(),
                         key,
                         attempt: 1,

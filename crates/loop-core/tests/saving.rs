@@ -2,7 +2,7 @@
 
 use loop_testkit::*;
 
-use loop_core::run::{SaveResult, Saved, StopMode};
+use loop_core::run::{SaveResult, SaveState, StopMode};
 use loop_core::types::Millis;
 use loop_core::{Command, EventKind, StopReason};
 
@@ -21,7 +21,7 @@ fn the_outcome_is_saved_at_the_end_whatever_the_reason() {
     assert_eq!(world.run.commands(), [Command::Save { attempt: 1 }]);
     assert_eq!(world.outcome().saved, None);
     let world = world.saved(1, saved_at("tickets/1")).ends(StopReason::Confident);
-    assert_eq!(world.outcome().saved, Some(Saved::At { location: "tickets/1".into() }));
+    assert_eq!(world.outcome().saved, Some(SaveState::At { location: "tickets/1".into() }));
     let stopped = run().saving().start().stop(StopMode::Now).expect_phase("saving");
     stopped.saved(1, saved_at("x")).ends(StopReason::ManualStop);
 }
@@ -42,7 +42,7 @@ fn a_save_that_fails_is_tried_again_at_its_time_and_changes_no_reason() {
     assert_eq!(world.run.commands(), [Command::Save { attempt: 2 }]);
     let world = world.rejects(EventKind::SaveFinished { attempt: 1, result: saved_at("x") });
     let world = world.saved(2, later(900)).deadline().saved(3, later(1_500)).ends(StopReason::Confident);
-    assert_eq!(world.outcome().saved, Some(Saved::Not { message: "busy".into() }));
+    assert_eq!(world.outcome().saved, Some(SaveState::Not { message: "busy".into() }));
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_save_that_cannot_succeed_is_not_tried_again() {
     // U7
     let never = SaveResult::Failed { message: "no such table".into(), retry_at: None };
     let world = saving().saved(1, never).ends(StopReason::Confident);
-    assert_eq!(world.outcome().saved, Some(Saved::Not { message: "no such table".into() }));
+    assert_eq!(world.outcome().saved, Some(SaveState::Not { message: "no such table".into() }));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use loop_testkit::sim::{Choices, HostileWorld, Mode, named_seeds, shrink, simulate, simulate_choices};
+use loop_testkit::sim::{Choices, FaultMode, HostileWorld, named_seeds, shrink, simulate, simulate_choices};
 
 /// The seeds of a test run.
 const SEEDS: u32 = 6_000;
@@ -31,7 +31,7 @@ fn every_invariant_holds_on_the_first_seeds() {
 fn a_seed_gives_the_same_run_again() {
     let world = HostileWorld::drawn(&mut Choices::of_seed(3));
     for seed in 0..40 {
-        let mode = Mode::of(seed);
+        let mode = FaultMode::of(seed);
         let first = simulate_choices(&world, mode, Choices::of_seed(seed));
         let again = simulate_choices(&world, mode, Choices::of_seed(seed));
         assert_eq!(first.journal, again.journal);
@@ -46,7 +46,7 @@ fn without_faults_a_run_ends_by_itself() {
     // I-8: the plain choice everywhere.
     for seed in 0..200 {
         let world = HostileWorld::drawn(&mut Choices::of_seed(seed));
-        let simulated = simulate_choices(&world, Mode::Liveness, Choices::of_list(Vec::new()));
+        let simulated = simulate_choices(&world, FaultMode::Liveness, Choices::of_list(Vec::new()));
         assert!(simulated.fault.is_none() && simulated.run.is_done(), "{:?}", simulated.fault);
         assert_eq!(simulated.rejected, 0);
     }

@@ -3,7 +3,7 @@
 use crate::common::{confidence, usd};
 use loop_testkit::*;
 
-use loop_core::gate::{Measure, Written};
+use loop_core::gate::{CutExtent, Measure};
 use loop_core::reply::FinishReason;
 use loop_core::run::StopMode;
 use loop_core::types::{FailureKind, Millis, ModelFailure, Status, StopClass};
@@ -315,7 +315,7 @@ fn reasoning_that_uses_all_output_tokens_is_said_to_and_not_repeated() {
     let world = run().start().replied(&silent).ends(StopReason::OutputLimit);
     let stop = &world.outcome().stop;
     assert_eq!((stop.class, world.outcome().totals.model_calls), (StopClass::Partial, 1));
-    let written = Written { tokens: Some(4_096), reasoning: 4_090, visible: false, capped: false };
+    let written = CutExtent { tokens: Some(4_096), reasoning: 4_090, visible: false, capped: false };
     assert_eq!(stop.primary.value, Measure::Output(written));
     assert_eq!(stop.primary.threshold, Some(Measure::Count(4_096)));
     assert_eq!(stop.primary.change.as_ref().unwrap().to_string(), "limits.output_tokens = 4097");
@@ -355,7 +355,7 @@ fn a_reply_that_is_cut_at_its_output_limit_is_a_condition_of_the_stop() {
     let world = world.ends(StopReason::NoNewActions);
     assert_eq!(world.reasons(), [StopReason::NoNewActions, StopReason::OutputLimit]);
     let condition = &world.outcome().stop.also[0];
-    let written = Written { tokens: Some(4_096), reasoning: 0, visible: true, capped: false };
+    let written = CutExtent { tokens: Some(4_096), reasoning: 0, visible: true, capped: false };
     assert_eq!(
         (&condition.value, &condition.threshold),
         (&Measure::Output(written), &Some(Measure::Count(4_096)))
@@ -385,7 +385,7 @@ fn a_reply_that_our_own_cap_cut_keeps_its_complete_sections_and_runs_nothing() {
     let ids: Vec<&str> = world.outcome().document.sections.iter().map(|section| &*section.id).collect();
     assert_eq!((ids, world.outcome().actions.len()), (vec!["situation", "findings"], 0));
     let condition = &world.outcome().stop.also[0];
-    let written = Written { tokens: None, reasoning: 0, visible: true, capped: true };
+    let written = CutExtent { tokens: None, reasoning: 0, visible: true, capped: true };
     assert_eq!((&condition.value, condition.change.as_ref()), (&Measure::Output(written), None));
 }
 

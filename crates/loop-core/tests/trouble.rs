@@ -2,7 +2,7 @@
 
 use loop_testkit::*;
 
-use loop_core::gate::{Breaker, Change, Measure};
+use loop_core::gate::{Breaker, Measure, Remedy};
 use loop_core::run::{SaveResult, StopMode};
 use loop_core::spec::{Execution, OnDenied, OnToolError, ProtocolSpec, Setting};
 use loop_core::types::{Effect, Millis, ModelFailure, Observation, Status, StopClass};
@@ -28,7 +28,7 @@ fn check_in_a_row(world: &World, what: &str, times: u64, max: u64, setting: Sett
     let primary = &world.outcome().stop.primary;
     let value = Measure::InARow { what: what.into(), times };
     assert_eq!((&primary.value, &primary.threshold), (&value, &Some(Measure::Count(max))));
-    assert_eq!(primary.change, Some(Change { setting, to: Measure::Count(times + 1) }));
+    assert_eq!(primary.change, Some(Remedy { setting, to: Measure::Count(times + 1) }));
 }
 
 // ---- the breaker of a tool ----

@@ -4,8 +4,8 @@ use loop_testkit::*;
 
 use std::collections::BTreeSet;
 
-use loop_core::gate::{Limit, TierCause, TierChange, Written};
-use loop_core::policy::{May, PolicyAsk, Taint};
+use loop_core::gate::{CutExtent, Limit, TierCause, TierChange};
+use loop_core::policy::{Choice, PolicyAsk, Taint};
 use loop_core::repeats::{CallFacts, Fingerprint, RepeatRule, Rules};
 use loop_core::run::{DropReason, PersonAnswer, Rejection, Takeover};
 use loop_core::spec::{ErrorStyle, ModelSpec, SpecNames};
@@ -72,18 +72,18 @@ fn each_cause_and_each_decision_has_a_name_of_its_own() {
     assert_eq!(StopReason::MaxPasses.to_string(), StopReason::MaxPasses.name());
     let rejection = Rejection { by: "schema".into(), message: "too short".into() };
     assert_eq!(rejection.to_string(), "schema: too short");
-    let decisions = [May::Runs, May::Asks, May::LeftUndone, May::Denied];
-    let names: BTreeSet<&str> = decisions.into_iter().map(May::name).collect();
+    let decisions = [Choice::Runs, Choice::Asks, Choice::LeftUndone, Choice::Denied];
+    let names: BTreeSet<&str> = decisions.into_iter().map(Choice::name).collect();
     assert_eq!(names.len(), decisions.len());
 }
 
 #[test]
 fn how_far_a_reply_got_is_told() {
-    let whole = Written { tokens: Some(9), reasoning: 0, visible: true, capped: false };
+    let whole = CutExtent { tokens: Some(9), reasoning: 0, visible: true, capped: false };
     assert_eq!(whole.to_string(), "9 output tokens");
-    let thought = Written { reasoning: 9, visible: false, ..whole };
+    let thought = CutExtent { reasoning: 9, visible: false, ..whole };
     assert_eq!(thought.to_string(), "9 output tokens, 9 of them reasoning, none of them visible");
-    let one = Written { tokens: None, reasoning: 1, ..whole };
+    let one = CutExtent { tokens: None, reasoning: 1, ..whole };
     assert_eq!(one.to_string(), "an unknown number of output tokens, 1 of them reasoning");
 }
 

@@ -60,7 +60,7 @@ pub struct CountedLevel {
 
 /// The part of a calibration file that a domain uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct Levels {
     /// The measured levels of the domain's models.
     pub(crate) calibration: Calibration,
     /// The models of the domain without a measurement, or with a small one, a line each.
@@ -151,12 +151,12 @@ impl CalibrationFile {
         domain: &str,
         models: &ModelSpecs,
         is_replaced: bool,
-    ) -> Result<Taken, NotTaken> {
+    ) -> Result<Levels, NotTaken> {
         let text = files::text(path, MAX_BYTES).map_err(|error| NotTaken::Unreadable(error.to_string()))?;
         Self::read(&text)?.of_domain(domain, models, is_replaced)
     }
 
-    fn of_domain(&self, domain: &str, models: &ModelSpecs, is_replaced: bool) -> Result<Taken, NotTaken> {
+    fn of_domain(&self, domain: &str, models: &ModelSpecs, is_replaced: bool) -> Result<Levels, NotTaken> {
         let names = |rows: Vec<&String>| match rows.is_empty() {
             true => "nothing".to_owned(),
             false => rows
@@ -172,7 +172,7 @@ impl CalibrationFile {
             let found = names(self.rows.iter().map(|row| &row.domain).collect());
             return Err(NotTaken::OtherDomain { domain: domain.to_owned(), found });
         }
-        let mut taken = Taken { calibration: Calibration { models: Vec::new() }, warnings: Vec::new() };
+        let mut taken = Levels { calibration: Calibration { models: Vec::new() }, warnings: Vec::new() };
         // The selector's confidence never counts.
         let others = [models.escalated.as_ref(), models.fallback.as_ref()].into_iter().flatten();
         for (at, model) in std::iter::once(&models.base).chain(others).enumerate() {

@@ -110,7 +110,7 @@ impl<'de> Deserializer<'de> for &'de Node {
             },
             NodeValue::Boolean(flag) => visitor.visit_bool(*flag),
             NodeValue::List(elements) => visitor.visit_seq(Elements(elements.iter())),
-            NodeValue::Table(entries) => visitor.visit_map(Members { entries: entries.iter(), value: None }),
+            NodeValue::Table(entries) => visitor.visit_map(NodeMap { entries: entries.iter(), value: None }),
         };
         read.map_err(|fault| fault.at(&self.origin))
     }
@@ -145,7 +145,7 @@ impl<'de> Deserializer<'de> for &'de Node {
                 .map_err(|fault: Fault| fault.at(&self.origin)),
             // A name with a value, as in `{ escalate_after = 2 }`.
             NodeValue::Table(entries) if entries.len() == 1 => {
-                let members = Members { entries: entries.iter(), value: None };
+                let members = NodeMap { entries: entries.iter(), value: None };
                 let named = serde::de::value::MapAccessDeserializer::new(members);
                 visitor.visit_enum(named).map_err(|fault: Fault| fault.at(&self.origin))
             }
@@ -169,18 +169,16 @@ impl<'de> SeqAccess<'de> for Elements<'de> {
     }
 }
 
-struct Members<'de> {
+struct NodeMap<'de> {
     entries: std::slice::Iter<'de, Entry>,
     value: Option<&'de Entry>,
 }
 
-impl<'de> MapAccess<'de> for Members<'de> {
+impl<'de> MapAccess<'de> for NodeMap<'de> {
     type Error = Fault;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
-        let Some(entry) = self.entries.next() else {
-            return Ok(None);
-        };
+        let Some(entry) = self.entries.next() else { return Ok(None) };
         self.value = Some(entry);
         let key = seed.deserialize(entry.key.as_str().into_deserializer());
         key.map(Some).map_err(|fault: Fault| fault.at(&entry.origin))
@@ -193,25 +191,25 @@ impl<'de> MapAccess<'de> for Members<'de> {
         // What is wrong with a whole table is shown at its name.
         let is_table = matches!(entry.node.value, NodeValue::Table(_));
         let place = if is_table { &entry.origin } else { &entry.node.origin };
-        let placed = Placed { node: &entry.node, place };
+        let placed = PlacedNode { node: &entry.node, place };
         // Also what a type refuses after it was read, such as an amount of dollars.
         seed.deserialize(placed).map_err(|fault| fault.at(place))
     }
 }
 
 /// A node whose own errors point at another place.
-struct Placed<'de> {
+struct PlacedNode<'de> {
     node: &'de Node,
     place: &'de crate::tree::Origin,
 }
 
-impl<'de> Deserializer<'de> for Placed<'de> {
+impl<'de> Deserializer<'de> for PlacedNode<'de> {
     type Error = Fault;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match &self.node.value {
             NodeValue::Table(entries) => {
-                let read = visitor.visit_map(Members { entries: entries.iter(), value: None });
+                let read = visitor.visit_map(NodeMap { entries: entries.iter(), value: None });
                 read.map_err(|fault| fault.at(self.place))
             }
             _ => self.node.deserialize_any(visitor),

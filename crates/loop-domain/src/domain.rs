@@ -27,7 +27,7 @@ use crate::error::{DomainError, ItemError};
 use crate::file::File;
 use crate::item_schema::{self, ItemSchema};
 use crate::mcp::Servers;
-use crate::models::{self, Built};
+use crate::models::{self, BuiltModels};
 use crate::report::{self, DomainReport};
 use crate::tools::ToolSecrets;
 use crate::user::UserModel;
@@ -159,7 +159,7 @@ impl Domain {
         own.extend(&Secrets::of(of_tools.map(String::as_str)));
         let hooks = hooks::hooks(&file)?;
         own.extend(&Secrets::of(hooks.secrets.iter().map(String::as_str)));
-        let Built { models, found, recorder } = models::models(&file, options.record.as_deref(), &own)?;
+        let BuiltModels { models, found, recorder } = models::models(&file, options.record.as_deref(), &own)?;
         let prompts = parts::prompts(&file)?;
         let save = save?;
         let budgets = spec::budgets(&file, &spec)?;

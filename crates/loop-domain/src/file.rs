@@ -42,20 +42,20 @@ pub(crate) struct File {
     pub(crate) calibration: Option<String>,
     /// Whether `gate.calibration` is ignored.
     pub(crate) is_uncalibrated: bool,
-    replaced: Replaced,
+    replaced: ReplacedModels,
     tree: Node,
-    place: Place,
+    place: SourceFile,
     cwd: PathBuf,
     /// The files of the domains that call this one as a tool, outermost first. Empty: this domain is not called.
     pub(crate) callers: Vec<PathBuf>,
 }
 
 /// The models that a recording replaces, by tier.
-type Replaced = Vec<(Tier, Arc<ModelConfig>)>;
+type ReplacedModels = Vec<(Tier, Arc<ModelConfig>)>;
 
 /// A file and its text, from which the line of an error is computed.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct SourceFile {
     pub(crate) path: PathBuf,
     pub(crate) text: String,
 }
@@ -81,13 +81,13 @@ impl File {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
-        let place = Place { path, text };
+        let place = SourceFile { path, text };
         let Layered { tree, typed, profiles, replaced } =
             layered(&place.text, options).map_err(|fault| place.error(fault))?;
         let (prices, cwd) = (PriceList::new(Vec::new()), options.cwd.clone());
         let secrets = FoundSecrets::default();
         let is_uncalibrated = options.uncalibrated;
-        let Typed { config, calibration } = typed;
+        let TypedFile { config, calibration } = typed;
         let mut file = Self {
             config,
             folder,
@@ -247,7 +247,7 @@ pub(crate) fn path_of(folder_or_file: &Path) -> PathBuf {
     if folder_or_file.is_file() { folder_or_file.to_owned() } else { folder_or_file.join(FILE) }
 }
 
-impl Place {
+impl SourceFile {
     pub(crate) fn error(&self, fault: Fault) -> DomainError {
         let message = fault.message;
         match fault.origin.unwrap_or(Origin::File(0)) {
@@ -266,10 +266,10 @@ impl Place {
 /// A file with the profile and the options laid over it.
 struct Layered {
     tree: Node,
-    typed: Typed,
+    typed: TypedFile,
     /// The names of its profiles.
     profiles: Vec<String>,
-    replaced: Replaced,
+    replaced: ReplacedModels,
 }
 
 fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
@@ -309,7 +309,7 @@ fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
         options.set.iter().try_for_each(|(key, value)| tree.set(key, value, &shown_setting(key, value)))
     };
     lay_settings(&mut tree)?;
-    let mut replaced = Replaced::new();
+    let mut replaced = ReplacedModels::new();
     if let Some(UserModel { place, tier, model, base_url, .. }) = &options.user_model {
         set_model(&mut tree, *tier, model, place, &mut replaced)?;
         if let Some(url) = base_url {
@@ -328,17 +328,17 @@ fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
     }
     protocol::check_submit(&tree)?;
     let tree = over_preset(&tree)?;
-    let typed = Typed::of(tree.clone())?;
+    let typed = TypedFile::of(tree.clone())?;
     Ok(Layered { tree, typed, profiles: names, replaced })
 }
 
 /// The tree as typed configuration.
-struct Typed {
+struct TypedFile {
     config: Config,
     calibration: Option<String>,
 }
 
-impl Typed {
+impl TypedFile {
     fn of(mut tree: Node) -> Result<Self, Fault> {
         let calibration = tree.table_mut("gate").map(settings::take_calibration).transpose()?.flatten();
         if let Some(Node { value: NodeValue::Table(providers), .. }) = tree.table_mut("providers") {
@@ -356,7 +356,7 @@ impl Typed {
 
 fn check(tree: &Node) -> Result<(), Fault> {
     protocol::check_submit(tree)?;
-    Typed::of(over_preset(tree)?).map(drop)
+    TypedFile::of(over_preset(tree)?).map(drop)
 }
 
 fn check_version(tree: &Node) -> Result<(), Fault> {
@@ -386,7 +386,7 @@ fn set_model(
     tier: Tier,
     model: &str,
     option: &str,
-    replaced: &mut Replaced,
+    replaced: &mut ReplacedModels,
 ) -> Result<(), Fault> {
     let Some((provider, name)) = model.split_once('/').filter(|(_, name)| !name.is_empty()) else {
         let origin = Origin::Setting(option.into());

@@ -47,7 +47,7 @@ pub(crate) fn hooks(file: &File) -> Result<MadeHooks, DomainError> {
                 return Err(at("plain_http", "it is for a `url`; take it out"));
             }
             (Some(command), None) => command_hook(file, name, command)?,
-            (None, Some(url)) => web_hook(file, name, (config, url), &mut made)?,
+            (None, Some(url)) => web_hook(file, name, config, url, &mut made)?,
         };
         let (on, timeout) = (config.on.clone(), Duration::from_secs(timeout));
         hooks.push(Hook { name: name.into(), on, sender, timeout });
@@ -74,7 +74,8 @@ fn command_hook(file: &File, name: &str, _: &[String]) -> Result<Arc<dyn HookSen
 fn web_hook(
     file: &File,
     name: &str,
-    (config, url): (&HookConfig, &str),
+    config: &HookConfig,
+    url: &str,
     made: &mut MadeHooks,
 ) -> Result<Arc<dyn HookSender>, DomainError> {
     let webhook = loop_tools::connectors::Webhook::new(url, &config.private, config.plain_http);

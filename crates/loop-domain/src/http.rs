@@ -20,7 +20,7 @@ pub(crate) struct MadeHttp {
 }
 
 /// An error in a table: the key, and what is wrong and how to fix it.
-pub(crate) type Wrong = (&'static str, String);
+pub(crate) type KeyError = (&'static str, String);
 
 /// The tool that a table describes.
 pub(crate) fn tool(
@@ -30,7 +30,7 @@ pub(crate) fn tool(
     declaration: ToolDeclaration,
 ) -> Result<MadeHttp, DomainError> {
     let at = |table: &'static str| {
-        move |(key, message): Wrong| {
+        move |(key, message): KeyError| {
             let path: &[&str] = &["tools", name, "http", table, key];
             let path = if key.is_empty() { path.get(..4).unwrap_or(path) } else { path };
             file.error(path, message)
@@ -38,7 +38,7 @@ pub(crate) fn tool(
     };
     let auth = config.auth.as_ref().map(auth).transpose().map_err(at("auth"))?;
     let pages = config.pages.as_ref().map(pages).transpose().map_err(at("pages"))?;
-    let values = |table: &crate::config::Ordered<Value>| {
+    let values = |table: &crate::config::OrderedTable<Value>| {
         table.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect::<Vec<_>>()
     };
     let definition = HttpDefinition {
@@ -80,7 +80,7 @@ pub(crate) fn tool(
 }
 
 /// How requests authenticate.
-pub(crate) fn auth(config: &HttpAuthConfig) -> Result<HttpAuth, Wrong> {
+pub(crate) fn auth(config: &HttpAuthConfig) -> Result<HttpAuth, KeyError> {
     let mut kinds = config.variables();
     let Some((kind, variable)) = kinds.next() else {
         let message = "it names no secret; add one of `bearer_env`, `key_env`, `cookie_env`, `password_env`, `client_secret_env`";
@@ -130,7 +130,7 @@ pub(crate) fn auth(config: &HttpAuthConfig) -> Result<HttpAuth, Wrong> {
     })
 }
 
-fn pages(config: &HttpPagesConfig) -> Result<HttpPages, Wrong> {
+fn pages(config: &HttpPagesConfig) -> Result<HttpPages, KeyError> {
     let (kind, allowed): (_, &[&str]) = match config.by {
         HttpPagingKind::Link => ("link", &[]),
         HttpPagingKind::Cursor => ("cursor", &["cursor", "more", "parameter"]),

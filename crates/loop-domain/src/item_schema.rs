@@ -1,7 +1,5 @@
 //! The JSON Schema of a domain's work items, and how JSON is restored from a recorded item.
 
-use std::fmt;
-
 use loop_core::WorkItem;
 use loop_core::types::is_blank;
 use loop_tools::schema::SchemaCheck;
@@ -13,15 +11,10 @@ use crate::file::File;
 use crate::{item, protocol};
 
 /// The schema that JSON items of a domain must fit.
+#[derive(Debug)]
 pub struct ItemSchema {
     value: Value,
     check: SchemaCheck,
-}
-
-impl fmt::Debug for ItemSchema {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ItemSchema").field(&self.value).finish()
-    }
 }
 
 impl ItemSchema {
@@ -103,27 +96,34 @@ struct Reader<'a> {
     schema: Option<&'a ItemSchema>,
 }
 
-/// A member: its key, the rest of its line, and the lines below it.
-type Member<'t> = (&'t str, &'t str, Vec<&'t str>);
+/// A member of an object.
+struct Member<'t> {
+    key: &'t str,
+    /// What follows on the line of the key.
+    first: &'t str,
+    below: Vec<&'t str>,
+}
+
+/// Adds a line, which begins a member or belongs to the last one. `None`: there is no member before it.
+fn add<'t>(members: &mut Vec<Member<'t>>, begins: Option<(&'t str, &'t str)>, line: &'t str) -> Option<()> {
+    match begins {
+        Some((key, first)) => members.push(Member { key, first, below: Vec::new() }),
+        None => members.last_mut()?.below.push(line),
+    }
+    Some(())
+}
 
 impl Reader<'_> {
     fn top(&self, text: &str) -> Option<Map<String, Value>> {
         let mut members: Vec<Member<'_>> = Vec::new();
         let mut before = "";
         for line in text.lines() {
-            let found =
-                member(line).filter(|(key, _)| self.is_key(key) && !members.iter().any(|(it, ..)| it == key));
+            let is_new = |key: &str| self.is_key(key) && !members.iter().any(|it| it.key == key);
             // A text of several lines ends with a blank one.
-            let is_text = members
-                .last()
-                .is_some_and(|(_, first, below)| first.is_empty() && below.first() == Some(&""));
-            match (found, members.last_mut()) {
-                (Some((key, first)), _) if !is_text || before.is_empty() => {
-                    members.push((key, first, Vec::new()))
-                }
-                (_, Some((.., below))) => below.push(line),
-                (_, None) => return None,
-            }
+            let is_text = |it: &Member<'_>| it.first.is_empty() && it.below.first() == Some(&"");
+            let may_begin = before.is_empty() || !members.last().is_some_and(is_text);
+            let begins = member(line).filter(|(key, _)| may_begin && is_new(key));
+            add(&mut members, begins, line)?;
             before = line;
         }
         members.into_iter().map(|it| self.value(it, self.schema.map(|schema| &schema.value))).collect()
@@ -137,7 +137,8 @@ impl Reader<'_> {
     }
 
     /// Parses a member of an object with this schema.
-    fn value(&self, (key, first, below): Member<'_>, object: Option<&Value>) -> Option<(String, Value)> {
+    fn value(&self, member: Member<'_>, object: Option<&Value>) -> Option<(String, Value)> {
+        let Member { key, first, below } = member;
         let schema = object.and_then(|object| self.part(object.get("properties")?.get(key)?));
         let is_text = !first.is_empty() || below.first() == Some(&"");
         let value = if is_text { typed(&text(first, &below), schema) } else { self.bullets(&below, schema)? };
@@ -152,14 +153,10 @@ impl Reader<'_> {
     fn bullets(&self, lines: &[&str], schema: Option<&Value>) -> Option<Value> {
         let mut entries: Vec<Vec<&str>> = Vec::new();
         for line in lines {
-            match (
-                line.strip_prefix('-').filter(|rest| rest.is_empty() || rest.starts_with(' ')),
-                entries.last_mut(),
-            ) {
-                (Some(first), _) => entries.push(vec![first.trim_start()]),
-                (None, Some(entry)) if line.is_empty() => entry.push(line),
-                (None, Some(entry)) => entry.push(line.strip_prefix("  ")?),
-                (None, None) => return None,
+            match line.strip_prefix('-').filter(|rest| rest.is_empty() || rest.starts_with(' ')) {
+                Some(first) => entries.push(vec![first.trim_start()]),
+                None if line.is_empty() => entries.last_mut()?.push(line),
+                None => entries.last_mut()?.push(line.strip_prefix("  ")?),
             }
         }
         let is_of = |kind: &str| schema.and_then(|schema| schema.get("type")).is_some_and(|it| it == kind);
@@ -169,9 +166,8 @@ impl Reader<'_> {
             all.iter().enumerate().all(|(at, (key, _))| !all.iter().take(at).any(|(it, _)| it == key))
         };
         if let Some(keyed) = keyed.filter(|all| is_of("object") || !is_of("array") && is_unique(all)) {
-            let members = keyed.into_iter().zip(entries);
-            let members = members.map(|((key, first), entry)| {
-                self.value((key, first, entry.into_iter().skip(1).collect()), schema)
+            let members = keyed.into_iter().zip(entries).map(|((key, first), entry)| {
+                self.value(Member { key, first, below: entry.into_iter().skip(1).collect() }, schema)
             });
             return members.collect::<Option<Map<_, _>>>().map(Value::Object);
         }
@@ -191,13 +187,9 @@ impl Reader<'_> {
         }
         let mut members: Vec<Member<'_>> = Vec::new();
         for line in lines {
-            match (member(line), members.last_mut()) {
-                (Some((key, first)), _) => members.push((key, first, Vec::new())),
-                (None, Some((.., below))) => {
-                    below.push(if line.is_empty() { line } else { line.strip_prefix("  ")? })
-                }
-                (None, None) => return None,
-            }
+            let begins = member(line);
+            let is_whole = begins.is_some() || line.is_empty();
+            add(&mut members, begins, if is_whole { line } else { line.strip_prefix("  ")? })?;
         }
         let members = members.into_iter().map(|it| self.value(it, schema));
         members.collect::<Option<Map<_, _>>>().map(Value::Object)

@@ -17,17 +17,17 @@ use crate::remote::{self, LOCAL, Servers};
 use crate::secret;
 
 /// The models of a domain.
-pub(crate) struct Built {
+pub(crate) struct BuiltModels {
     pub(crate) models: Models,
     /// What was found while they were made.
-    pub(crate) found: Found,
+    pub(crate) found: ModelFindings,
     /// The recorder of their exchanges. `None`: nothing is recorded.
     pub(crate) recorder: Option<Recorder>,
 }
 
 /// What is found while models are made.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct ModelFindings {
     /// The environment variables that their calls need and that are not set.
     pub(crate) unset: Vec<DomainError>,
     /// The credentials that they use.
@@ -37,7 +37,7 @@ pub(crate) struct Found {
 }
 
 /// A model without wrappers.
-struct Bare<'a> {
+struct BareModel<'a> {
     tier: &'static str,
     config: &'a ModelConfig,
     model: Arc<dyn ChatModel>,
@@ -45,9 +45,9 @@ struct Bare<'a> {
 
 /// Makes the model of each tier. With `record`, their exchanges are written to that file. Their credentials and `own`
 /// are masked.
-pub(crate) fn models(file: &File, record: Option<&Path>, own: &Secrets) -> Result<Built, DomainError> {
+pub(crate) fn models(file: &File, record: Option<&Path>, own: &Secrets) -> Result<BuiltModels, DomainError> {
     let config = &file.config.models;
-    let mut found = Found::default();
+    let mut found = ModelFindings::default();
     let mut bare = |tier: &'static str, config| bare(file, tier, config, &mut found);
     let base = bare("base", &config.base)?;
     let selector = config.selector.as_ref().map(|config| bare("selector", config)).transpose()?;
@@ -62,17 +62,17 @@ pub(crate) fn models(file: &File, record: Option<&Path>, own: &Secrets) -> Resul
         None => None,
     };
     let mut servers = Servers::default();
-    let mut wrap = |bare: Bare<'_>| {
-        let Bare { tier, config, mut model } = bare;
+    let mut wrap = |bare: BareModel<'_>| {
+        let BareModel { tier, config, mut model } = bare;
         if let Some(recorder) = &recorder {
             model = Arc::new(RecordingModel::new(model, recorder.clone(), tier));
         }
         if LOCAL.contains(&config.provider.as_str()) { model } else { servers.guarded(file, config, model) }
     };
     let base = wrap(base);
-    let mut or_base = |bare: Option<Bare<'_>>| bare.map_or_else(|| Arc::clone(&base), &mut wrap);
+    let mut or_base = |bare: Option<BareModel<'_>>| bare.map_or_else(|| Arc::clone(&base), &mut wrap);
     let (selector, escalated, fallback) = (or_base(selector), or_base(escalated), or_base(fallback));
-    Ok(Built { models: Models { selector, base, escalated, fallback }, found, recorder })
+    Ok(BuiltModels { models: Models { selector, base, escalated, fallback }, found, recorder })
 }
 
 /// The keys of known providers in the environment. They are masked too, since a tool or a model may read one that no
@@ -100,8 +100,8 @@ fn bare<'a>(
     file: &File,
     tier: &'static str,
     config: &'a ModelConfig,
-    found: &mut Found,
-) -> Result<Bare<'a>, DomainError> {
+    found: &mut ModelFindings,
+) -> Result<BareModel<'a>, DomainError> {
     check_keys(file, tier, config)?;
     let error = |key: &str, message: String| file.error(&["models", tier, key], message);
     let model: Arc<dyn ChatModel> = match (config.provider.as_str(), &config.script, &config.recording) {
@@ -136,7 +136,7 @@ fn bare<'a>(
         }
         _ => remote::model(file, tier, config, found)?,
     };
-    Ok(Bare { tier, config, model })
+    Ok(BareModel { tier, config, model })
 }
 
 /// Fails for keys that the provider does not use, and for numbers out of range.

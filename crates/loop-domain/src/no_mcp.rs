@@ -24,7 +24,7 @@ pub(crate) struct MadeTools {
 
 /// The type of [`McpServers`](crate::review::McpServers) in a build without servers. It has no values.
 #[derive(Debug)]
-pub(crate) enum Asker {}
+pub(crate) enum ServerList {}
 
 /// The error that this program was built without MCP servers.
 fn refused(file: &File, path: &[&str]) -> DomainError {
@@ -67,7 +67,7 @@ impl Servers {
     }
 }
 
-impl Asker {
+impl ServerList {
     pub(crate) fn load(folder_or_file: &Path, options: &LoadOptions) -> Result<Self, DomainError> {
         Err(refused(&File::read(folder_or_file, options)?, &["servers"]))
     }

@@ -47,9 +47,7 @@ pub(crate) fn prompts(file: &File) -> Result<Prompts, DomainError> {
 /// The save target. If its token is missing in the environment, `unset` gets the error, since only a run that saves
 /// needs it.
 pub(crate) fn save(file: &File, unset: &mut Vec<DomainError>) -> Result<Option<DetailedTarget>, DomainError> {
-    let Some(config) = &file.config.save else {
-        return Ok(None);
-    };
+    let Some(config) = &file.config.save else { return Ok(None) };
     if config.limit_ms == Some(0) {
         return Err(file.error(&["save", "limit_ms"], "nothing is saved in no time; write at least 1"));
     }
@@ -90,9 +88,7 @@ fn save_url(
 ) -> Result<HttpTarget, DomainError> {
     let target =
         HttpTarget::new(url).map_err(|error| file.error(&["save", "url"], format!("the address {error}")))?;
-    let Some(name) = bearer_env else {
-        return Ok(target);
-    };
+    let Some(name) = bearer_env else { return Ok(target) };
     let path = ["save", "bearer_env"];
     let token = match file.secret(&path, name) {
         Ok(Some(token)) => token,

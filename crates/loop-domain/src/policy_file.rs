@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::calibration::CalibrationFile;
 use crate::error::DomainError;
-use crate::file::Place;
+use crate::file::SourceFile;
 use crate::secret::shown_setting;
 use crate::settings;
 use crate::similar::hint;
@@ -30,7 +30,7 @@ pub struct PolicyFile {
     /// `gate.calibration`: the name of a file, or `none`.
     calibration: Option<String>,
     tree: Node,
-    place: Place,
+    place: SourceFile,
 }
 
 /// What a policy file may hold.
@@ -93,7 +93,7 @@ impl PolicyFile {
     /// # Errors
     /// The first error, with its place.
     pub fn of_text(path: PathBuf, text: String, set: &[(String, String)]) -> Result<Self, DomainError> {
-        let place = Place { path, text };
+        let place = SourceFile { path, text };
         let read = || -> Result<_, Fault> {
             let mut tree = Node::parse(&place.text)?;
             // What is wrong in the file itself is reported before what is wrong in a setting.

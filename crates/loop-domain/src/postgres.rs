@@ -19,10 +19,10 @@ const PORT: u16 = 5_432;
 /// The PostgreSQL sources with their tools.
 #[derive(Default)]
 pub(crate) struct PostgresSources {
-    sources: Vec<Source>,
+    sources: Vec<PostgresSource>,
 }
 
-struct Source {
+struct PostgresSource {
     name: String,
     source: Postgres,
     /// The names of its tools, and the tools.
@@ -67,7 +67,7 @@ impl PostgresSources {
             error => file.error(&["sources", name], error.to_string()),
         })?;
         let warnings = source.warnings().to_vec();
-        self.sources.push(Source { name: name.to_owned(), source, tools: Vec::new() });
+        self.sources.push(PostgresSource { name: name.to_owned(), source, tools: Vec::new() });
         Ok(warnings)
     }
 
@@ -86,7 +86,7 @@ impl PostgresSources {
     /// Checks on the servers the queries of all tools and the privileges of the roles. Blocks until they have answered.
     pub(crate) fn check(&self, file: &File, credentials: &Credentials) -> ServerFindings {
         let mut findings = ServerFindings::default();
-        for Source { name, source, tools } in &self.sources {
+        for PostgresSource { name, source, tools } in &self.sources {
             let made: Vec<&PostgresTool> = tools.iter().map(|(_, tool)| &**tool).collect();
             let report = source.check(&made, credentials);
             if let Some(why) = report.unreachable {

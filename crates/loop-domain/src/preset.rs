@@ -21,9 +21,7 @@ pub fn preset(name: &str) -> Option<&'static str> {
 
 /// The tree laid over the preset that it names, if it names one.
 pub(crate) fn over_preset(tree: &Node) -> Result<Node, Fault> {
-    let Some(entry) = tree.get("preset") else {
-        return Ok(tree.clone());
-    };
+    let Some(entry) = tree.get("preset") else { return Ok(tree.clone()) };
     let name = String::deserialize(&entry.node)?;
     let Some(text) = preset(&name) else {
         let hint = hint(&name, PRESETS.iter().map(|(name, _)| *name), "the presets are");

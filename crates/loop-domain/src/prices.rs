@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::config::{PriceConfig, PriceFileConfig, PriceRowConfig};
 use crate::error::DomainError;
-use crate::file::Place;
+use crate::file::SourceFile;
 use crate::money::Usd;
 use crate::server::ServerModel;
 use crate::tree::{Fault, Node};
@@ -68,7 +68,7 @@ impl PriceList {
 pub fn read_prices(path: &Path) -> Result<Vec<ModelPrices>, DomainError> {
     let text = files::text(path, files::MAX_BYTES)
         .map_err(|error| DomainError::Unreadable { path: path.to_owned(), message: error.to_string() })?;
-    let place = Place { path: path.to_owned(), text };
+    let place = SourceFile { path: path.to_owned(), text };
     rows(&place.text, &path.display().to_string()).map_err(|fault| place.error(fault))
 }
 

@@ -81,9 +81,7 @@ pub(crate) fn check(file: &File) -> Result<(), DomainError> {
 
 /// Fails if the file sets `output.submit`, the internal key of the tool that submits: `output.reflect = true` adds that tool.
 pub(crate) fn check_submit(tree: &Node) -> Result<(), Fault> {
-    let Some(entry) = tree.get("output").and_then(|output| output.node.get("submit")) else {
-        return Ok(());
-    };
+    let Some(entry) = tree.get("output").and_then(|output| output.node.get("submit")) else { return Ok(()) };
     let message = "`reflect = true` adds the tool that submits; write that in place of `submit`, and `submit_as` for another name";
     Err(Fault::new(entry.origin.clone(), message))
 }
@@ -135,7 +133,7 @@ fn check_output(file: &File, output: &OutputConfig) -> Result<(), DomainError> {
 pub(crate) fn with_output(file: &File, tools: RegistryBuilder) -> Result<RegistryBuilder, DomainError> {
     match &file.config.output {
         Some(output) if output.reflect => {
-            let (shown, submit) = (Shown(declaration(file, output)?), submit(output));
+            let (shown, submit) = (OutputView(declaration(file, output)?), submit(output));
             let submitted = ToolDeclaration::new(&*submit.name).description(&*submit.description);
             Ok(tools.tool(shown).tool(KeptTool::new(submitted)))
         }
@@ -151,10 +149,10 @@ fn submit(output: &OutputConfig) -> SubmitTool {
 }
 
 /// The tool that shows an output to the model, in the format of tool results.
-struct Shown(ToolDeclaration);
+struct OutputView(ToolDeclaration);
 
 #[async_trait]
-impl Tool for Shown {
+impl Tool for OutputView {
     fn spec(&self) -> &ToolDeclaration {
         &self.0
     }

@@ -17,7 +17,7 @@ use loop_tools::Registry;
 use crate::config::{ModelConfig, ProviderConfig};
 use crate::error::DomainError;
 use crate::file::File;
-use crate::models::Found;
+use crate::models::ModelFindings;
 use crate::server::{NO_VARIABLE, SchemaViolation, is_variable};
 use crate::similar::hint;
 
@@ -101,7 +101,7 @@ pub(crate) fn model(
     file: &File,
     tier: &str,
     config: &ModelConfig,
-    found: &mut Found,
+    found: &mut ModelFindings,
 ) -> Result<Arc<dyn ChatModel>, DomainError> {
     let wanted = config.server_model();
     let Some(profile) = profile(file, wanted.spoken())? else {

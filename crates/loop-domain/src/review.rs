@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use crate::LoadOptions;
 use crate::error::DomainError;
-use crate::mcp::Asker;
+use crate::mcp::ServerList;
 use loop_tools::lock::LockedServer;
 
 /// The MCP servers of a domain, for a person who decides which of their tools are trusted. The rest of the domain is
 /// not loaded, so its file may name tools that are not trusted yet.
 #[derive(Debug)]
-pub struct McpServers(Asker);
+pub struct McpServers(ServerList);
 
 /// The tools that a server declares today, compared with those that are trusted.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,7 +110,7 @@ impl McpServers {
     /// The file or a server in it is wrong, there is no server, this program was built without MCP, or `tools.lock`
     /// cannot be read. A tool in the lock that was edited by hand is not an error here.
     pub fn load(folder_or_file: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, DomainError> {
-        Asker::load(folder_or_file.as_ref(), options).map(Self)
+        ServerList::load(folder_or_file.as_ref(), options).map(Self)
     }
 
     /// The names of the servers, in the order of the file.

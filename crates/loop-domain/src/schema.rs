@@ -13,9 +13,7 @@ const DEFINITIONS: &str = "#/definitions/";
 /// The JSON Schema of `loopgate.toml`.
 pub fn schema() -> Value {
     let mut schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<Config>().to_value();
-    let Some(root) = schema.as_object_mut() else {
-        return schema;
-    };
+    let Some(root) = schema.as_object_mut() else { return schema };
     root.insert("title".to_owned(), json!("loopgate.toml"));
     // Their defaults are those of the protocol, which the descriptions say.
     for table in ["Limits", "GateSettings"] {

@@ -25,18 +25,22 @@ const PRINTS_WITHIN: Duration = Duration::from_secs(10);
 const LOOKS_EVERY: Duration = Duration::from_millis(5);
 
 /// An error in a table of `[secrets]`: the key, and what is wrong and how to fix it.
-type Wrong = (&'static str, String);
+type KeyError = (&'static str, String);
 
 /// The secrets that were found so far, by name. Each is looked up once.
 #[derive(Default)]
 pub(crate) struct FoundSecrets {
-    found: Mutex<BTreeMap<String, Result<String, Wrong>>>,
+    found: Mutex<BTreeMap<String, Result<String, KeyError>>>,
     /// Whether programs that print secrets are not run, as during a check.
     pub(crate) programs_rest: bool,
 }
 
 impl FoundSecrets {
-    fn get_or_find(&self, name: &str, find: impl FnOnce() -> Result<String, Wrong>) -> Result<String, Wrong> {
+    fn get_or_find(
+        &self,
+        name: &str,
+        find: impl FnOnce() -> Result<String, KeyError>,
+    ) -> Result<String, KeyError> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.entry(name.to_owned()).or_insert_with(find).clone()
     }
@@ -141,7 +145,7 @@ fn find(
     config: &SecretConfig,
     folder: &Path,
     resolved: impl Fn(&str, &str) -> PathBuf,
-) -> Result<String, Wrong> {
+) -> Result<String, KeyError> {
     let (key, secret) = match (&config.file, &config.command, &config.env) {
         (Some(file), None, None) => ("file", of_file(&resolved("file", file))),
         (None, Some(command), None) => ("command", of_program(command, folder)),

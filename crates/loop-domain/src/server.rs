@@ -107,7 +107,7 @@ impl ServerModel {
         &self,
         profile: &Arc<Profile>,
         known: Option<String>,
-    ) -> Result<Bare, SchemaViolation> {
+    ) -> Result<BareModel, SchemaViolation> {
         let wrong = |key, message: &str| Err(SchemaViolation { key, message: message.to_owned() });
         if self.base_model.as_ref().is_some_and(|name| name.trim().is_empty()) {
             return wrong("base_model", "the name is empty; write the model's, or take it out");
@@ -162,7 +162,7 @@ impl ServerModel {
             );
             return Err(SchemaViolation { key: place, message });
         }
-        Ok(Bare { model, unset })
+        Ok(BareModel { model, unset })
     }
 }
 
@@ -180,7 +180,7 @@ pub(crate) struct SchemaViolation {
 }
 
 /// A model without wrappers.
-pub(crate) struct Bare {
+pub(crate) struct BareModel {
     pub(crate) model: HttpModel,
     /// The key that is missing in the environment.
     pub(crate) unset: Option<SchemaViolation>,

@@ -18,7 +18,7 @@ use loop_runtime::budget::{SharedBudget, Span};
 use loop_tools::Registry;
 use serde_json::Value;
 
-use crate::calibration::{CalibrationFile, Taken};
+use crate::calibration::{CalibrationFile, Levels};
 use crate::config::{ModelConfig, ProtocolKind};
 use crate::error::DomainError;
 use crate::file::File;
@@ -93,7 +93,7 @@ fn check_opinion(file: &File) -> Result<(), DomainError> {
 pub(crate) const NO_CALIBRATION: &str = "none";
 
 /// The measured confidence of the domain's models. `None`: the file names no calibration, or the caller ignores it.
-fn calibration(file: &File, models: &ModelSpecs, is_document: bool) -> Result<Option<Taken>, DomainError> {
+fn calibration(file: &File, models: &ModelSpecs, is_document: bool) -> Result<Option<Levels>, DomainError> {
     let path = ["gate", "calibration"];
     let named = file.calibration.as_deref().filter(|named| *named != NO_CALIBRATION);
     let Some(named) = named.filter(|_| is_document) else {

@@ -104,7 +104,7 @@ impl ToolSecrets {
 /// Makes every tool that is switched on.
 pub(crate) fn tools(file: &File, options: &LoadOptions) -> Result<Tools, DomainError> {
     let secrets = ToolSecrets::default();
-    let mut maker = Maker {
+    let mut maker = ToolBuilder {
         file,
         options,
         databases: BTreeMap::new(),
@@ -145,7 +145,7 @@ pub(crate) fn tools(file: &File, options: &LoadOptions) -> Result<Tools, DomainE
     })
 }
 
-struct Maker<'a> {
+struct ToolBuilder<'a> {
     file: &'a File,
     options: &'a LoadOptions,
     databases: BTreeMap<&'a str, Database>,
@@ -155,7 +155,7 @@ struct Maker<'a> {
     postgres: PostgresSources,
 }
 
-impl<'a> Maker<'a> {
+impl<'a> ToolBuilder<'a> {
     fn open(&mut self, name: &'a str, source: &SourceConfig) -> Result<(), DomainError> {
         let others: &[&str] = match source.kind {
             SourceKind::Sqlite => &POSTGRES_KEYS,
@@ -466,7 +466,7 @@ impl<'a> Maker<'a> {
 }
 
 #[cfg(feature = "http")]
-impl Maker<'_> {
+impl ToolBuilder<'_> {
     fn http(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
         let example = "`http = { url = \"https://HOST/PATH\" }`";
         let config = self.needed(name, "http", tool.http.as_ref(), example)?;
@@ -482,7 +482,7 @@ impl Maker<'_> {
 }
 
 #[cfg(feature = "postgres")]
-impl Maker<'_> {
+impl ToolBuilder<'_> {
     fn open_postgres(&mut self, name: &str, source: &SourceConfig) -> Result<(), DomainError> {
         let warnings = self.postgres.open(self.file, name, source, &mut self.secrets)?;
         self.warnings.extend(warnings);
@@ -491,7 +491,7 @@ impl Maker<'_> {
 }
 
 #[cfg(not(feature = "postgres"))]
-impl Maker<'_> {
+impl ToolBuilder<'_> {
     fn open_postgres(&self, name: &str, _: &SourceConfig) -> Result<(), DomainError> {
         let message =
             "this program was built without sources of kind `postgres`; build it with `--features postgres`";
@@ -500,7 +500,7 @@ impl Maker<'_> {
 }
 
 #[cfg(not(feature = "http"))]
-impl Maker<'_> {
+impl ToolBuilder<'_> {
     fn http(&self, name: &str, _: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
         let message = "this program was built without tools of kind `http`; build it with `--features http`";
         Err(self.file.error(&["tools", name, "kind"], message))

@@ -197,9 +197,7 @@ impl Node {
 
     /// Removes and returns the entry with this key.
     pub(crate) fn take(&mut self, key: &str) -> Option<Entry> {
-        let NodeValue::Table(entries) = &mut self.value else {
-            return None;
-        };
+        let NodeValue::Table(entries) = &mut self.value else { return None };
         let at = entries.iter().position(|entry| entry.key == key)?;
         Some(entries.remove(at))
     }
@@ -290,9 +288,7 @@ impl Node {
             entries.push(Entry { key: (*step).to_owned(), origin: origin.clone(), node });
             entries.len() - 1
         });
-        let Some(entry) = entries.get_mut(place) else {
-            return Ok(());
-        };
+        let Some(entry) = entries.get_mut(place) else { return Ok(()) };
         if depth + 1 == path.len() {
             entry.origin = origin.clone();
         }
@@ -301,9 +297,7 @@ impl Node {
 
     /// Renames aliases of limits to their canonical names, in the file and in its profiles.
     fn settle_aliases(&mut self) -> Result<(), Fault> {
-        let NodeValue::Table(entries) = &mut self.value else {
-            return Ok(());
-        };
+        let NodeValue::Table(entries) = &mut self.value else { return Ok(()) };
         for entry in entries {
             match (entry.key.as_str(), &mut entry.node.value) {
                 ("limits", NodeValue::Table(limits)) => {

@@ -7,7 +7,7 @@ use loop_tools::files;
 use serde::Deserialize;
 
 use crate::error::DomainError;
-use crate::file::{Place, path_of};
+use crate::file::{SourceFile, path_of};
 use crate::remote;
 use crate::similar::similar;
 use crate::tree::Node;
@@ -79,7 +79,7 @@ impl UserSettings {
         }
         let text = files::text(path, files::MAX_BYTES)
             .map_err(|error| DomainError::Unreadable { path: path.to_owned(), message: error.to_string() })?;
-        let place = Place { path: path.to_owned(), text };
+        let place = SourceFile { path: path.to_owned(), text };
         Node::parse(&place.text).and_then(|tree| Self::deserialize(&tree)).map_err(|fault| place.error(fault))
     }
 }

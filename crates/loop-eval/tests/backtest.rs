@@ -8,7 +8,8 @@ use loop_core::types::{PicoUsd, RunId};
 use loop_core::{EventKind, Run, RunSpec, WorkItem};
 use loop_domain::PolicyFile;
 use loop_inspect::backtest::{
-    BacktestReport, Backtested, Finding, FindingKind, NotTested, Policies, Policy, RunsOf, Under, backtest,
+    BacktestReport, Backtested, Finding, FindingKind, NamedSpec, NotTested, Policies, Policy, RunsOf,
+    backtest,
 };
 use loop_runtime::journal::{Durability, Entry, Header, Journal, MemoryJournal, Recorded};
 use loop_testkit::*;
@@ -31,8 +32,8 @@ fn recorded(world: &World) -> Recorded {
 }
 
 fn tested(world: &World, specs: &[RunSpec]) -> Backtested {
-    let under: Vec<Under> = specs.iter().map(|spec| Under::new(Arc::new(spec.clone()))).collect();
-    backtest(world.run.id(), &recorded(world), &Under::new(Arc::clone(&world.spec)), &under).unwrap()
+    let under: Vec<NamedSpec> = specs.iter().map(|spec| NamedSpec::new(Arc::new(spec.clone()))).collect();
+    backtest(world.run.id(), &recorded(world), &NamedSpec::new(Arc::clone(&world.spec)), &under).unwrap()
 }
 
 fn one(world: &World, spec: &RunSpec) -> Finding {

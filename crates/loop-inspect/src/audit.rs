@@ -9,7 +9,7 @@ use loop_core::{Event, EventKind, Note, Rejected, Run};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use loop_runtime::journal::transfer::{Lost, Salvaged};
+use loop_runtime::journal::transfer::{LostEntries, SalvagedRun};
 use loop_runtime::journal::{Journal as _, JournalError, Recorded, StoredJournal};
 
 /// The version of an audit as JSON.
@@ -174,13 +174,13 @@ impl RunAudit {
         audit.close()
     }
 
-    fn of_salvaged(run: &RunId, error: &JournalError, salvaged: &Salvaged) -> Self {
+    fn of_salvaged(run: &RunId, error: &JournalError, salvaged: &SalvagedRun) -> Self {
         let mut audit = Self::replayed(run, &salvaged.recorded);
         let finding = AuditFinding::damaged(error);
         audit.lost = match salvaged.lost {
-            Lost::Nothing => Some(0),
-            Lost::Entries(count) => Some(count),
-            Lost::Unknown => None,
+            LostEntries::Nothing => Some(0),
+            LostEntries::Entries(count) => Some(count),
+            LostEntries::Unknown => None,
         };
         // The journal may have refused the run for its row, which is not about an entry.
         let vouched = salvaged.vouched.checked_sub(1);

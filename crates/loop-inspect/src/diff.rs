@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use loop_core::gate::{Change, Measure};
+use loop_core::gate::{Measure, Remedy};
 use loop_core::run::{Decision, SelectedBy};
 use loop_core::spec::Setting;
 use loop_core::types::{CommandKey, RunId, Totals};
@@ -101,7 +101,7 @@ impl RunDiff {
     /// # Errors
     /// If the entries of one do not follow from each other, or were decided otherwise by the program that wrote them.
     pub fn of(a: (&RunId, &Recorded), b: (&RunId, &Recorded)) -> Result<Self, StartError> {
-        let sides = [Side::of(a)?, Side::of(b)?];
+        let sides = [ComparedRun::of(a)?, ComparedRun::of(b)?];
         let [a, b] = &sides;
         let mut diff = Self {
             version: DIFF_VERSION,
@@ -151,12 +151,12 @@ type Values = BTreeMap<String, String>;
 
 /// One of the runs.
 #[derive(Debug)]
-struct Side<'a> {
+struct ComparedRun<'a> {
     run: Run,
     recorded: &'a Recorded,
 }
 
-impl<'a> Side<'a> {
+impl<'a> ComparedRun<'a> {
     fn of((id, recorded): (&RunId, &'a Recorded)) -> Result<Self, StartError> {
         Ok(Self { run: replay(id, recorded)?, recorded })
     }
@@ -295,7 +295,7 @@ fn settings(spec: &RunSpec) -> Values {
     let mut written: BTreeSet<&str> = IN_PROTOCOL.into_iter().collect();
     for setting in Setting::ALL.iter().copied() {
         // The value is not read: only the setting is.
-        let before = Change { setting, to: Measure::Count(0) }.before(spec);
+        let before = Remedy { setting, to: Measure::Count(0) }.before(spec);
         if let Some(before) = before {
             let line = before.to_string();
             let value = line.split_once(" = ").map_or(line.as_str(), |(_, value)| value);
@@ -347,8 +347,8 @@ fn values(a: Values, b: Values) -> Vec<ValueDiff> {
         .collect()
 }
 
-fn passes(a: &Side<'_>, b: &Side<'_>) -> Vec<PassDiff> {
-    let last = |side: &Side<'_>| {
+fn passes(a: &ComparedRun<'_>, b: &ComparedRun<'_>) -> Vec<PassDiff> {
+    let last = |side: &ComparedRun<'_>| {
         let of_actions = side.run.actions().last().map_or(0, |action| action.key.pass);
         side.run.passes().last().map_or(0, |pass| pass.pass).max(of_actions)
     };
@@ -360,7 +360,7 @@ fn passes(a: &Side<'_>, b: &Side<'_>) -> Vec<PassDiff> {
         .collect()
 }
 
-fn texts(a: &Side<'_>, b: &Side<'_>) -> Vec<TextChange> {
+fn texts(a: &ComparedRun<'_>, b: &ComparedRun<'_>) -> Vec<TextChange> {
     let (a, b) = (a.texts(), b.texts());
     let text_of = |texts: &[(String, String)], name: &str| {
         texts.iter().find(|(of, _)| of == name).map_or_else(String::new, |(_, text)| text.clone())

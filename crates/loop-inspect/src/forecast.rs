@@ -19,13 +19,13 @@ use loop_runtime::report::counted;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forecast {
     /// The limits. Those that can bind first come first.
-    pub bounds: Vec<Bound>,
+    pub bounds: Vec<PassBound>,
     limits: Limits,
 }
 
 /// A limit, and the passes that it leaves room for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bound {
+pub struct PassBound {
     /// The limit's setting.
     pub setting: Setting,
     /// How many passes are certain to fit into the limit.
@@ -36,8 +36,8 @@ impl Forecast {
     /// The forecast of a run of `item`.
     pub fn new(spec: &RunSpec, prompts: &Prompts, item: &WorkItem) -> Self {
         let limits = spec.limits.clone();
-        let worst = Worst::of(spec, first_prompt(spec, prompts, item));
-        let mut bounds = vec![Bound { setting: Setting::Passes, passes: limits.passes }];
+        let worst = WorstCase::of(spec, first_prompt(spec, prompts, item));
+        let mut bounds = vec![PassBound { setting: Setting::Passes, passes: limits.passes }];
         if let Some(limit) = limits.cost.filter(|_| !worst.is_free()) {
             let passes = worst.passes(limit.0, |model, input, output| {
                 model.price.as_ref().map_or(0, |price| match limits.cost_mode {
@@ -45,21 +45,21 @@ impl Forecast {
                     CostMode::Estimated | CostMode::After => price.fresh(input, output).0,
                 })
             });
-            bounds.push(Bound { setting: Setting::Cost, passes });
+            bounds.push(PassBound { setting: Setting::Cost, passes });
         }
         if let Some(limit) = limits.tokens {
             let passes = worst.passes(limit, |_, input, output| input.saturating_add(output));
-            bounds.push(Bound { setting: Setting::Tokens, passes });
+            bounds.push(PassBound { setting: Setting::Tokens, passes });
         }
         // A pass takes two calls where its contract has to be repaired.
         let calls = limits.model_calls.saturating_sub(u32::from(worst.selections));
-        bounds.push(Bound { setting: Setting::ModelCalls, passes: calls.div_ceil(2) });
+        bounds.push(PassBound { setting: Setting::ModelCalls, passes: calls.div_ceil(2) });
         bounds.sort_by_key(|bound| bound.passes);
         Self { bounds, limits }
     }
 
     /// The limit that can bind first. Always `Some`, since every run has limits of passes and of model calls.
-    pub fn first(&self) -> Option<&Bound> {
+    pub fn first(&self) -> Option<&PassBound> {
         self.bounds.first()
     }
 }
@@ -94,7 +94,7 @@ impl fmt::Display for Forecast {
 
 /// The worst case of each pass of a run.
 #[derive(Clone, Debug)]
-struct Worst<'a> {
+struct WorstCase<'a> {
     spec: &'a RunSpec,
     selections: bool,
     /// Bytes of the first main prompt, without evidence.
@@ -104,7 +104,7 @@ struct Worst<'a> {
     output_tokens: u64,
 }
 
-impl<'a> Worst<'a> {
+impl<'a> WorstCase<'a> {
     fn of(spec: &'a RunSpec, first_bytes: u64) -> Self {
         let limits = &spec.limits;
         let tools = u64::from(limits.tool_calls.div_ceil(limits.passes.max(1)));

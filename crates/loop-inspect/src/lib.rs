@@ -58,7 +58,7 @@ pub mod report;
 pub mod sent;
 pub mod why;
 
-pub use forecast::{Bound, Forecast};
+pub use forecast::{Forecast, PassBound};
 pub use plan::{AtMost, PLAN_VERSION, PassesThatFit, Plan};
 pub use policy::policy_in_words;
 pub use replay::{Replay, ReplayDepth};

@@ -1,7 +1,7 @@
 //! A policy in words: the rules of a whole run, and what each tool may do.
 
 use loop_core::RunSpec;
-use loop_core::policy::{Cell, PolicyRow, Taint, offers_plan, reachable, table};
+use loop_core::policy::{PolicyRow, TableCell, Taint, offers_plan, reachable, table};
 use loop_core::spec::TaintRule;
 
 /// The policy of a spec in words, for tables. First the rules of the whole run, a line each. Then the rows of the
@@ -39,7 +39,7 @@ fn read(spec: &RunSpec) -> &'static str {
 /// The rows of a tool: what it may do, and its exceptions.
 fn of_row(spec: &RunSpec, row: &PolicyRow) -> Vec<[String; 4]> {
     let Taint { untrusted, private } = reachable(spec);
-    let Cell { may, why } = &row.at_start;
+    let TableCell { may, why } = &row.at_start;
     let mut lines =
         vec![[row.tool.to_string(), row.effect.name().to_owned(), may.name().to_owned(), why.to_string()]];
     let mut below = |when: &str, may: &str, why: &str| {

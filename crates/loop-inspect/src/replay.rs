@@ -189,7 +189,7 @@ impl Replay {
     /// # Errors
     /// If the entries do not begin with the start of a run under the recorded spec.
     pub fn of(run: &RunId, recorded: &Recorded) -> Result<Self, StartError> {
-        let mut replayed = Replayed::begin(run, recorded)?;
+        let mut replayed = ReplayedRun::begin(run, recorded)?;
         recorded.entries.iter().skip(1).all(|entry| replayed.apply(entry));
         Ok(replayed.report(ReplayDepth::Gate, recorded, None, None))
     }
@@ -205,10 +205,10 @@ impl Replay {
         recorded: &Recorded,
         depth: ReplayDepth,
     ) -> Result<Self, StartError> {
-        let mut replayed = Replayed::begin(run, recorded)?;
+        let mut replayed = ReplayedRun::begin(run, recorded)?;
         let renderer = Renderer::of_runner(runner, &replayed.state)?;
         let mut prompts = Prompts { renderer, found: PromptReplay::default() };
-        let mut reads = Reads::default();
+        let mut reads = RepeatableReads::default();
         for entry in recorded.entries.iter().skip(1) {
             if depth >= ReplayDepth::Prompts {
                 prompts.compare(&replayed.state, entry);
@@ -230,12 +230,12 @@ impl Replay {
 }
 
 /// A run that is replayed entry by entry, and what was decided otherwise so far.
-struct Replayed {
+struct ReplayedRun {
     state: Run,
     decisions: Vec<DecisionDifference>,
 }
 
-impl Replayed {
+impl ReplayedRun {
     fn begin(run: &RunId, recorded: &Recorded) -> Result<Self, StartError> {
         let broken = |rejected| ReplayError::Broken { run: run.clone(), seq: 0, rejected };
         let first = recorded.entries.first();
@@ -350,19 +350,19 @@ impl Prompts<'_> {
 
 /// The calls of a recorded run that a replay makes again. If a call had several tries, the last one counts.
 #[derive(Default)]
-struct Reads {
-    calls: BTreeMap<CommandKey, Read>,
+struct RepeatableReads {
+    calls: BTreeMap<CommandKey, RepeatableRead>,
     not_called: BTreeMap<CommandKey, NotCalled>,
 }
 
 /// A call that the replay makes again.
-struct Read {
+struct RepeatableRead {
     entry: u64,
     read: ReadAgain,
     recorded: Arc<Observation>,
 }
 
-impl Reads {
+impl RepeatableReads {
     fn collect(&mut self, runner: &Runner, run: &Run, entry: &Entry) {
         let EventKind::ToolFinished { key, attempt, observation } = &entry.event.kind else { return };
         let commanded = run.commands().into_iter().find_map(|command| match command {
@@ -377,14 +377,14 @@ impl Reads {
             return;
         }
         let (read, recorded) = (runner.read_again(run, tool), Arc::clone(observation));
-        self.calls.insert(*key, Read { entry: entry.seq, read, recorded });
+        self.calls.insert(*key, RepeatableRead { entry: entry.seq, read, recorded });
     }
 
     /// Makes the calls, one after the other, and compares the results.
     async fn call(self, runner: &Runner) -> ToolReplay {
         let mut found =
             ToolReplay { not_called: self.not_called.into_values().collect(), ..ToolReplay::default() };
-        for (key, Read { entry, read, recorded }) in self.calls {
+        for (key, RepeatableRead { entry, read, recorded }) in self.calls {
             let (tool, parameters) = (Arc::clone(read.tool()), read.parameters());
             let Some(now) = runner.read(read).await else { continue };
             found.called += 1;

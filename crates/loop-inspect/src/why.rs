@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::gate::{Change, Condition, Measure};
+use loop_core::gate::{Condition, Measure, Remedy};
 use loop_core::reply::PREAMBLE;
 use loop_core::run::{CheckWhat, PassRecord, Phase, PromptSize, Refusal, Started};
 use loop_core::spec::{Setting, SpecNames};
@@ -242,8 +242,8 @@ impl Why {
             waiting: PersonRequestReport::all(&state, &recorded.manifest),
             in_doubt: in_doubt.flat_map(|condition| names(&condition.value)).collect(),
             not_saved: outcome.and_then(|outcome| match &outcome.saved {
-                Some(loop_core::run::Saved::Not { message }) => Some(message.to_string()),
-                Some(loop_core::run::Saved::At { .. }) | None => None,
+                Some(loop_core::run::SaveState::Not { message }) => Some(message.to_string()),
+                Some(loop_core::run::SaveState::At { .. }) | None => None,
             }),
         })
     }
@@ -371,7 +371,7 @@ fn notes(state: &Run) -> Vec<WhyNote> {
 
 /// The event that began a run's end, and the state before it.
 #[derive(Clone, Debug)]
-enum Turn {
+enum TurningPoint {
     /// It ended before its first call.
     Start(Box<Started>),
     /// A later event.
@@ -380,7 +380,7 @@ enum Turn {
 
 /// What the core does after the event under another spec.
 #[derive(Clone, Debug)]
-enum Follows {
+enum Sequel {
     /// The run continues.
     Continues(Box<Run>),
     /// The call of the event is granted.
@@ -395,15 +395,15 @@ impl Continuation {
     /// What would have continued the run in these entries, which has ended.
     fn of(recorded: &Recorded) -> Self {
         let unknown = |why: &str| Self::Unknown { why: why.to_owned() };
-        let Some(turn) = Turn::of(recorded) else {
+        let Some(turn) = TurningPoint::of(recorded) else {
             return unknown("the entries do not tell when the reason was fixed");
         };
         let mut spec = Arc::clone(&recorded.spec);
-        let mut changes: Vec<Change> = Vec::new();
+        let mut changes: Vec<Remedy> = Vec::new();
         // A changed setting is changed once more at most: each answer of the gate names another condition.
         for _ in 0..Setting::ALL.len() {
             let ended = match turn.under(&spec) {
-                Ok(Follows::Ends(condition)) => condition,
+                Ok(Sequel::Ends(condition)) => condition,
                 Ok(_) if changes.is_empty() => return unknown("the gate decides otherwise now"),
                 Ok(follows) => return Self::with(&recorded.spec, &changes, &follows),
                 Err(rejected) => return unknown(&rejected.to_string()),
@@ -422,16 +422,16 @@ impl Continuation {
         unknown("too many settings would have to change")
     }
 
-    fn with(spec: &RunSpec, changes: &[Change], follows: &Follows) -> Self {
+    fn with(spec: &RunSpec, changes: &[Remedy], follows: &Sequel) -> Self {
         let next = match follows {
-            Follows::Continues(run) => next_of(run),
-            Follows::Granted(key) => format!("the model call {key} is made"),
-            Follows::HasTime => "what was in flight continues".to_owned(),
+            Sequel::Continues(run) => next_of(run),
+            Sequel::Granted(key) => format!("the model call {key} is made"),
+            Sequel::HasTime => "what was in flight continues".to_owned(),
             // Not called with an end.
-            Follows::Ends(condition) => condition.reason.name().to_owned(),
+            Sequel::Ends(condition) => condition.reason.name().to_owned(),
         };
-        let is_budget = |change: &Change| matches!(change.setting, Setting::Cost | Setting::Tokens);
-        let at_least = changes.iter().any(is_budget) && !matches!(follows, Follows::Granted(_));
+        let is_budget = |change: &Remedy| matches!(change.setting, Setting::Cost | Setting::Tokens);
+        let at_least = changes.iter().any(is_budget) && !matches!(follows, Sequel::Granted(_));
         let changes = changes.iter().map(|change| SettingChange {
             setting: change.setting.path().to_owned(),
             from: change.before(spec).map_or_else(String::new, |before| value_of(&before)),
@@ -442,7 +442,7 @@ impl Continuation {
 }
 
 /// The value of a change as a domain file writes it.
-fn value_of(change: &Change) -> String {
+fn value_of(change: &Remedy) -> String {
     let written = change.to_string();
     written.split_once(" = ").map_or_else(String::new, |(_, value)| value.to_owned())
 }
@@ -472,7 +472,7 @@ pub(crate) fn checked(what: &CheckWhat) -> &'static str {
     }
 }
 
-impl Turn {
+impl TurningPoint {
     /// The event with which the run in these entries began to end. That is the event after which it makes its final
     /// pass, or the one that fixed its reason, if that reason differs from the final pass's.
     fn of(recorded: &Recorded) -> Option<Self> {
@@ -497,7 +497,7 @@ impl Turn {
     }
 
     /// What the core does after the event under this spec.
-    fn under(&self, spec: &Arc<RunSpec>) -> Result<Follows, Rejected> {
+    fn under(&self, spec: &Arc<RunSpec>) -> Result<Sequel, Rejected> {
         let run = match self {
             Self::Start(started) => {
                 let names = SpecNames::of(spec);
@@ -516,20 +516,20 @@ impl Turn {
                 {
                     let prompt = PromptSize { bytes: *prompt_bytes, shared_bytes: *shared_bytes };
                     match run.quote(key, prompt) {
-                        Ok(_) => return Ok(Follows::Granted(*key)),
+                        Ok(_) => return Ok(Sequel::Granted(*key)),
                         Err(now) => *refusal = now,
                     }
                 }
                 match run.apply(&event) {
                     Ok(_) => run,
-                    Err(Rejected::Early { .. }) => return Ok(Follows::HasTime),
+                    Err(Rejected::Early { .. }) => return Ok(Sequel::HasTime),
                     Err(rejected) => return Err(rejected),
                 }
             }
         };
         Ok(match ends(&run) {
-            Some(condition) => Follows::Ends(Box::new(condition.clone())),
-            None => Follows::Continues(Box::new(run)),
+            Some(condition) => Sequel::Ends(Box::new(condition.clone())),
+            None => Sequel::Continues(Box::new(run)),
         })
     }
 }

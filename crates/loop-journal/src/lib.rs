@@ -85,7 +85,7 @@ use loop_core::{Event, EventKind, Note, Run, RunSpec, StopReason};
 use serde::{Deserialize, Serialize};
 
 use crate::label::RunLabel;
-use crate::outbox::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
+use crate::outbox::{ClaimedMessage, DeliveryResult, HookMessage, QueuedMessage};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
 pub use replay::{ReplayError, replay};
@@ -117,7 +117,7 @@ pub mod evals {
 /// Pruning: which old runs may be deleted, and which are kept.
 pub mod prune {
     pub use crate::retention::Retention;
-    pub use crate::stored::Keeps;
+    pub use crate::stored::KeepReason;
 }
 
 /// A server's queue of submissions, requests to runs that another process drives, and the lock of a batch.
@@ -130,7 +130,7 @@ pub mod queue {
 
 /// Export and import of runs, and salvage of damaged ones.
 pub mod transfer {
-    pub use crate::stored::{EXPORT_VERSION, Exported, ImportedRuns, Lost, NotImported, Salvaged};
+    pub use crate::stored::{EXPORT_VERSION, Exported, ImportedRuns, LostEntries, NotImported, SalvagedRun};
 }
 
 /// Upgrades: which program may continue a run that another one began.
@@ -218,7 +218,7 @@ pub trait Journal: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// When the journal cannot be written. The message is then delivered again.
-    async fn settle_message(&self, _message: &str, _delivered: &Delivered) -> Result<(), JournalError> {
+    async fn settle_message(&self, _message: &str, _delivered: &DeliveryResult) -> Result<(), JournalError> {
         Ok(())
     }
 }
@@ -505,7 +505,7 @@ pub enum JournalError {
         /// The run.
         run: RunId,
         /// Why not.
-        why: prune::Keeps,
+        why: prune::KeepReason,
     },
     /// Nothing was recorded.
     #[error(

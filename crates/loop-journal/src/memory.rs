@@ -13,14 +13,14 @@ use crate::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine,
 #[derive(Clone, Debug, Default)]
 pub struct MemoryJournal {
     // Ordered by nothing: a tree would compare names that lie anywhere in memory, for each run that begins.
-    runs: Arc<Mutex<HashMap<RunId, Shared>>>,
+    runs: Arc<Mutex<HashMap<RunId, SharedRun>>>,
 }
 
 /// What is kept of a run: shared with its writer, who would otherwise look it up for each entry.
-type Shared = Arc<Mutex<Stored>>;
+type SharedRun = Arc<Mutex<MemoryRun>>;
 
 #[derive(Debug)]
-struct Stored {
+struct MemoryRun {
     header: Header,
     entries: Vec<Arc<Entry>>,
     is_written: bool,
@@ -28,7 +28,7 @@ struct Stored {
 
 #[derive(Debug)]
 struct Writer {
-    stored: Shared,
+    stored: SharedRun,
 }
 
 impl MemoryJournal {
@@ -37,13 +37,13 @@ impl MemoryJournal {
         Self::default()
     }
 
-    fn run(&self, run: &RunId) -> Result<Shared, JournalError> {
+    fn run(&self, run: &RunId) -> Result<SharedRun, JournalError> {
         let unknown = || JournalError::Unknown { run: run.clone(), place: "memory".to_owned() };
         lock(&self.runs).get(run).map(Arc::clone).ok_or_else(unknown)
     }
 }
 
-impl Stored {
+impl MemoryRun {
     fn recorded(&self) -> Recorded {
         Recorded {
             spec: Arc::clone(&self.header.spec),
@@ -64,14 +64,14 @@ impl Journal for MemoryJournal {
         if runs.contains_key(&header.run) {
             return Err(JournalError::Exists { run: header.run.clone(), place: "memory".to_owned() });
         }
-        let has_key = |stored: &&Shared| {
+        let has_key = |stored: &&SharedRun| {
             header.request_key.is_some() && lock(stored).header.request_key == header.request_key
         };
         if let (Some(key), Some(stored)) = (&header.request_key, runs.values().find(has_key)) {
             let run = lock(stored).header.run.clone();
             return Err(JournalError::KeyTaken { key: Arc::clone(key), run });
         }
-        let stored = Stored { header: header.clone(), entries: vec![Arc::clone(first)], is_written: true };
+        let stored = MemoryRun { header: header.clone(), entries: vec![Arc::clone(first)], is_written: true };
         let stored = Arc::new(Mutex::new(stored));
         runs.insert(header.run.clone(), Arc::clone(&stored));
         Ok(Box::new(Writer { stored }))

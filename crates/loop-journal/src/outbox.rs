@@ -78,7 +78,7 @@ impl fmt::Debug for ClaimedMessage {
 
 /// The result of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Delivered {
+pub enum DeliveryResult {
     /// It arrived, and leaves the outbox.
     Yes,
     /// It did not.

@@ -168,9 +168,7 @@ fn replay_as(
         _ => ReplayError::Broken { run: run.clone(), seq, rejected },
     };
     let mut entries = recorded.entries.iter();
-    let Some(first) = entries.next() else {
-        return Err(broken(0, Rejected::NotTheStart("nothing")));
-    };
+    let Some(first) = entries.next() else { return Err(broken(0, Rejected::NotTheStart("nothing"))) };
     // An entry that follows from those before it may have the number of another one: one may be missing between them.
     let same = |entry: &Entry, at, notes: Vec<Note>| match (notes == entry.notes, entry.seq == at) {
         (true, true) => Ok(()),

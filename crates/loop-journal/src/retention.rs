@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::run::Saved;
+use loop_core::run::SaveState;
 use loop_core::types::RunId;
 use loop_core::{EventKind, Run, StopReason};
 
-use crate::prune::Keeps;
+use crate::prune::KeepReason;
 use crate::{Journal as _, JournalError, Recorded, RunLine, StoredJournal, replay};
 
 /// The runs of a journal that ended before an instant, by whether they may be pruned.
@@ -15,7 +15,7 @@ pub struct Retention {
     /// The runs that may be pruned, in the order in which they were given.
     pub prune: Vec<RunLine>,
     /// The runs that are kept, and why.
-    pub kept: Vec<(RunLine, Keeps)>,
+    pub kept: Vec<(RunLine, KeepReason)>,
 }
 
 impl Retention {
@@ -55,13 +55,13 @@ impl Retention {
                 }
                 // Another process has pruned it.
                 Err(JournalError::Unknown { .. } | JournalError::Pruned { .. }) => continue,
-                Err(_) => Found::Kept(Keeps::Damaged),
+                Err(_) => PruneCheck::Kept(KeepReason::Damaged),
             };
             match (why, messages.get(&line.run)) {
-                (Found::Over, Some(left)) => retention.kept.push((line, Keeps::Messages(*left))),
-                (Found::Young, _) => {}
-                (Found::Kept(why), _) => retention.kept.push((line, why)),
-                (Found::Over, None) => retention.prune.push(line),
+                (PruneCheck::Over, Some(left)) => retention.kept.push((line, KeepReason::Messages(*left))),
+                (PruneCheck::Young, _) => {}
+                (PruneCheck::Kept(why), _) => retention.kept.push((line, why)),
+                (PruneCheck::Over, None) => retention.prune.push(line),
             }
         }
         Ok(retention)
@@ -69,41 +69,41 @@ impl Retention {
 }
 
 /// What is to be done about a run.
-enum Found {
+enum PruneCheck {
     /// It ended too late.
     Young,
-    Kept(Keeps),
+    Kept(KeepReason),
     Over,
 }
 
-fn keeps(line: &RunLine, recorded: &Recorded, continued: &BTreeMap<RunId, RunId>, before: u64) -> Found {
-    let Ok(run) = replay(&line.run, recorded) else { return Found::Kept(Keeps::Damaged) };
+fn keeps(line: &RunLine, recorded: &Recorded, continued: &BTreeMap<RunId, RunId>, before: u64) -> PruneCheck {
+    let Ok(run) = replay(&line.run, recorded) else { return PruneCheck::Kept(KeepReason::Damaged) };
     let last = recorded.entries.last().map_or(0, |last| run.started().unix_ms_at(last.event.at));
     if last >= before {
-        return Found::Young;
+        return PruneCheck::Young;
     }
     if let Some(child) = continued.get(&line.run) {
-        return Found::Kept(Keeps::Parent(child.clone()));
+        return PruneCheck::Kept(KeepReason::Parent(child.clone()));
     }
     if line.is_imported {
         // It goes nowhere here.
-        return Found::Over;
+        return PruneCheck::Over;
     }
     if recorded.unverified.is_some() || line.trouble.is_some() {
-        return Found::Kept(Keeps::Damaged);
+        return PruneCheck::Kept(KeepReason::Damaged);
     }
     if line.is_written {
-        return Found::Kept(Keeps::Written);
+        return PruneCheck::Kept(KeepReason::Written);
     }
     if !run.is_done() {
-        return Found::Kept(Keeps::NotEnded);
+        return PruneCheck::Kept(KeepReason::NotEnded);
     }
     if is_in_doubt(&run) {
-        return Found::Kept(Keeps::InDoubt);
+        return PruneCheck::Kept(KeepReason::InDoubt);
     }
     let is_unsaved =
-        matches!(run.outcome().and_then(|outcome| outcome.saved.as_ref()), Some(Saved::Not { .. }));
-    if is_unsaved { Found::Kept(Keeps::Unsaved) } else { Found::Over }
+        matches!(run.outcome().and_then(|outcome| outcome.saved.as_ref()), Some(SaveState::Not { .. }));
+    if is_unsaved { PruneCheck::Kept(KeepReason::Unsaved) } else { PruneCheck::Over }
 }
 
 fn is_in_doubt(run: &Run) -> bool {

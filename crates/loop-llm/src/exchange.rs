@@ -96,10 +96,10 @@ impl Drop for Exchange {
 
 /// What both sides see. The lock is never held over an await.
 #[derive(Default)]
-struct Shared(Mutex<State>);
+struct Shared(Mutex<ExchangeState>);
 
 #[derive(Default)]
-struct State {
+struct ExchangeState {
     head: Option<Head>,
     pieces: Vec<Bytes>,
     /// Bytes in `pieces`.
@@ -112,12 +112,12 @@ struct State {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ExchangeState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl ExchangeState {
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Interrupted>> {
         if let Some(end) = self.end.take() {
             return Poll::Ready(end);
@@ -147,7 +147,7 @@ fn wait(slot: &mut Option<Waker>, cx: &mut Context<'_>) {
 struct Sender(Arc<Shared>);
 
 impl Sender {
-    fn put(&self, change: impl FnOnce(&mut State)) {
+    fn put(&self, change: impl FnOnce(&mut ExchangeState)) {
         let mut state = self.0.lock();
         change(&mut state);
         let caller = state.caller.take();

@@ -37,9 +37,9 @@ pub enum CallProgress {
 /// Listens to the progress of a call. It is not part of a request's value: all listeners are equal, and none is
 /// serialized.
 #[derive(Clone, Default)]
-pub struct ProgressListener(Option<Arc<Hear>>);
+pub struct ProgressListener(Option<Arc<ProgressFn>>);
 
-type Hear = dyn Fn(&CallProgress) + Send + Sync;
+type ProgressFn = dyn Fn(&CallProgress) + Send + Sync;
 
 impl ProgressListener {
     /// A listener whose function is called synchronously, on the task of the call: it must not block.

@@ -69,9 +69,7 @@ impl Framer {
                 bytes = rest;
                 continue;
             }
-            let Some(end) = memchr2(b'\n', b'\r', bytes) else {
-                return self.extend(bytes);
-            };
+            let Some(end) = memchr2(b'\n', b'\r', bytes) else { return self.extend(bytes) };
             let (head, tail) = bytes.split_at(end);
             if self.line.is_empty()
                 && let Some(rest) = tail.strip_prefix(b"\n\n")
@@ -219,20 +217,20 @@ mod tests {
 
     /// A frame that owns its texts.
     #[derive(Debug, PartialEq, Eq)]
-    enum Kept {
+    enum Owned {
         Comment,
         Data(Option<String>, String, bool),
     }
 
-    fn frames(pieces: &[&[u8]]) -> Vec<Kept> {
+    fn frames(pieces: &[&[u8]]) -> Vec<Owned> {
         let mut framer = Framer::new(4 << 20);
         let mut frames = Vec::new();
         let mut sink = |frame: Frame<'_>| {
             frames.push(match frame {
-                Frame::Comment => Kept::Comment,
-                Frame::Error { message } => Kept::Data(Some("error".to_owned()), message.to_owned(), false),
+                Frame::Comment => Owned::Comment,
+                Frame::Error { message } => Owned::Data(Some("error".to_owned()), message.to_owned(), false),
                 Frame::Data { event, data, is_damaged } => {
-                    Kept::Data(event.map(str::to_owned), data.to_owned(), is_damaged)
+                    Owned::Data(event.map(str::to_owned), data.to_owned(), is_damaged)
                 }
             });
         };
@@ -243,8 +241,8 @@ mod tests {
         frames
     }
 
-    fn data(text: &str) -> Kept {
-        Kept::Data(None, text.to_owned(), false)
+    fn data(text: &str) -> Owned {
+        Owned::Data(None, text.to_owned(), false)
     }
 
     // WX11
@@ -253,8 +251,8 @@ mod tests {
         let text =
             "\u{feff}data: é\r\ndata: è\r\n\r\n: hi\ndata:a\rdata: b\r\rid: 7\n\nretry\ndata\n\nevent: x\ndata:  last"
                 .as_bytes();
-        let last = Kept::Data(Some("x".into()), " last".into(), false);
-        let wanted = vec![data("é\nè"), Kept::Comment, data("a\nb"), data(""), last];
+        let last = Owned::Data(Some("x".into()), " last".into(), false);
+        let wanted = vec![data("é\nè"), Owned::Comment, data("a\nb"), data(""), last];
         assert_eq!(frames(&[text]), wanted);
         assert_eq!(frames(&text.chunks(1).collect::<Vec<_>>()), wanted);
         for cut in 0..text.len() {

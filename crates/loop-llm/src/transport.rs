@@ -14,7 +14,7 @@ use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, Request, Url};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
-use crate::codec::{Body, Decoder, Sending, request_id};
+use crate::codec::{Body, Decoder, SendingBody, request_id};
 use crate::error::{ErrorPhase, LlmError};
 use crate::exchange::{Exchange, Head, Interrupted};
 use crate::mask;
@@ -81,17 +81,18 @@ pub(crate) fn send(
     let first = (start + timers.first_byte).min(end);
     let mut request = Request::new(Method::POST, url);
     *request.headers_mut() = headers;
-    *request.body_mut() = Some(reqwest::Body::wrap(Sending::from(body)));
+    *request.body_mut() = Some(reqwest::Body::wrap(SendingBody::from(body)));
     let alarm = Alarm::new(first.min(start + timers.idle).min(start + timers.progress));
     let exchange = Exchange::begin(&client, request);
     let call = Call { warnings, secrets, ..Call::new(exchange, decoder, timers, end, alarm) };
-    begin(Box::new(call), (start, first), server, classify)
+    begin(Box::new(call), start, first, server, classify)
 }
 
 /// Waits for the head and the first byte of a reply, at most from `start` until `first`.
 async fn begin(
     mut call: Box<Call<Exchange>>,
-    (start, first): (Instant, Instant),
+    start: Instant,
+    first: Instant,
     server: Server,
     classify: Classify,
 ) -> Result<EventStream, LlmError> {

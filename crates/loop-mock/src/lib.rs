@@ -30,6 +30,6 @@ mod servers;
 pub use purpose::with_purpose;
 #[cfg(feature = "servers")]
 pub use servers::{
-    Behaviour, Chunks, ConnectionEnd, Frames, Lie, LoopbackServer, On, ReceivedRequest, RewriteStream,
+    Behaviour, Chunks, ConnectionEnd, Frames, Lie, LieOn, LoopbackServer, ReceivedRequest, RewriteStream,
     Service,
 };

@@ -17,7 +17,7 @@ use crate::data::{self, Attributes, Record};
 use crate::meter;
 use crate::model::{CallName, CallTiming};
 use crate::names::{self, provider};
-use crate::spans::{OpenCall, OpenTool, Out, RunSpans, record, with_usage};
+use crate::spans::{Export, OpenCall, OpenTool, RunSpans, record, with_usage};
 
 impl RunSpans {
     /// Ends the span of a model call.
@@ -26,7 +26,7 @@ impl RunSpans {
         call: (CommandKey, u32),
         ended: Result<&Reply, &ModelFailure>,
         entry: &Entry,
-        out: Out<'_>,
+        out: Export<'_>,
     ) {
         let at = entry.event.at;
         let (key, attempt) = call;
@@ -100,7 +100,7 @@ impl RunSpans {
         call: (CommandKey, u32),
         observation: &Observation,
         entry: &Entry,
-        out: Out<'_>,
+        out: Export<'_>,
     ) {
         let (key, attempt) = call;
         let Some(open) = self.tools.remove(&call) else {
@@ -133,7 +133,7 @@ impl RunSpans {
         };
         self.measure_tool(&open.tool, data::seconds(&span), error, out);
         if let Some(used) = &observation.sub_call {
-            let asked = Asked {
+            let asked = SideQuestion {
                 call,
                 name: Arc::clone(&open.key),
                 tier: Tier::Selector,
@@ -148,7 +148,7 @@ impl RunSpans {
 
     /// Ends the span of a call without a recorded end: an earlier driver left it in flight, or the end of the run
     /// cancelled it.
-    pub(crate) fn lost(&mut self, call: (CommandKey, u32), at: Millis, out: Out<'_>) {
+    pub(crate) fn lost(&mut self, call: (CommandKey, u32), at: Millis, out: Export<'_>) {
         let id = SpanId::of_call(self.run(), call.0, call.1);
         if let Some(OpenCall { at: began, tier, events, .. }) = self.open_calls.remove(&call) {
             let tier = tier.unwrap_or(Tier::Base);
@@ -176,11 +176,11 @@ impl RunSpans {
         used: &SubCallUse,
         began: Millis,
         entry: &Entry,
-        out: Out<'_>,
+        out: Export<'_>,
     ) {
         let (key, attempt) = call;
         let opinion = self.spec.gate.second_opinion;
-        let asked = Asked {
+        let asked = SideQuestion {
             call,
             name: format!("{}/{key}", self.run()).into(),
             tier: opinion.map_or(Tier::Selector, |it| it.tier),
@@ -194,12 +194,12 @@ impl RunSpans {
     /// Adds the span of a model call by a smart tool or a check.
     fn sub_call(
         &mut self,
-        asked: Asked,
+        asked: SideQuestion,
         used: &SubCallUse,
         charged: Option<(&Usage, Option<PicoUsd>)>,
-        out: Out<'_>,
+        out: Export<'_>,
     ) {
-        let Asked { call: (key, attempt), name, tier, purpose, parent, times: (began, ended) } = asked;
+        let SideQuestion { call: (key, attempt), name, tier, purpose, parent, times: (began, ended) } = asked;
         self.model_calls += 1;
         let id = SpanId::of_call(self.run(), key, attempt).inner();
         let timing = self.timing((name, attempt), /*is_inner*/ true, out);
@@ -227,7 +227,7 @@ impl RunSpans {
     }
 
     /// The timing of a call, as the client measured it.
-    fn timing(&self, (key, attempt): (Arc<str>, u32), is_inner: bool, out: Out<'_>) -> Option<CallTiming> {
+    fn timing(&self, (key, attempt): (Arc<str>, u32), is_inner: bool, out: Export<'_>) -> Option<CallTiming> {
         let run = Arc::clone(&self.run().0);
         out.shared.take_timing(&CallName { run, key, attempt, is_inner })
     }
@@ -238,7 +238,7 @@ impl RunSpans {
         timing: Option<&CallTiming>,
         journaled: f64,
         error: Option<&'static str>,
-        out: Out<'_>,
+        out: Export<'_>,
     ) {
         let seconds = timing.map_or(journaled, |timing| timing.whole);
         let mut labels = self.model_labels(tier);
@@ -249,7 +249,7 @@ impl RunSpans {
         out.record(meter::CALL_DURATION, &labels, seconds);
     }
 
-    fn measure_tool(&self, tool: &str, seconds: f64, error: Option<&'static str>, out: Out<'_>) {
+    fn measure_tool(&self, tool: &str, seconds: f64, error: Option<&'static str>, out: Export<'_>) {
         let mut labels = self.domain_labels();
         labels.push(KeyValue::new(names::TOOL_NAME, tool.to_owned()));
         labels.push(KeyValue::new(names::TOOL_TYPE, FUNCTION));
@@ -335,7 +335,7 @@ fn with_content(attributes: Attributes, timing: Option<&CallTiming>, reply: Opti
 }
 
 /// A model call outside of the passes.
-struct Asked {
+struct SideQuestion {
     call: (CommandKey, u32),
     /// As the model client names it.
     name: Arc<str>,

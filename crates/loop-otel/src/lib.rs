@@ -68,13 +68,13 @@ use crate::listener::Listener;
 use crate::model::TimedModel;
 use crate::queue::Reports;
 use crate::send::Sender;
-use crate::shared::Shared;
+use crate::shared::OtelState;
 
 /// Makes and sends the telemetry of runs. Clones share everything. The sending threads end after the last clone is
 /// dropped.
 #[derive(Clone)]
 pub struct Telemetry {
-    shared: Arc<Shared>,
+    shared: Arc<OtelState>,
     reports: Arc<Reports>,
 }
 
@@ -98,7 +98,7 @@ impl Telemetry {
             reports.line(line);
         }
         let sender = Sender::start(&config, &reports)?;
-        Ok(Self { shared: Arc::new(Shared::new(config, sender)), reports })
+        Ok(Self { shared: Arc::new(OtelState::new(config, sender)), reports })
     }
 
     /// The runner with telemetry: all of its runs are reported.

@@ -9,12 +9,12 @@ use loop_core::types::{Millis, RunId};
 use loop_runtime::journal::Entry;
 use loop_runtime::observe::{Observer, RunEvent};
 
-use crate::shared::Shared;
+use crate::shared::OtelState;
 use crate::spans::RunSpans;
 
 /// The observer of a runner.
 #[derive(Debug)]
-pub(crate) struct Listener(pub(crate) Arc<Shared>);
+pub(crate) struct Listener(pub(crate) Arc<OtelState>);
 
 impl Observer for Listener {
     fn observe(&self, run: &RunId, event: &RunEvent) {

@@ -12,7 +12,7 @@ use loop_llm::scripted::RequestPurpose;
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelRequest};
 
 use crate::content;
-use crate::shared::Shared;
+use crate::shared::OtelState;
 
 /// The timing of a model call, which the journal does not have.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +46,7 @@ pub(crate) struct CallName {
 /// A model that times its calls.
 pub(crate) struct TimedModel {
     pub(crate) inner: Arc<dyn ChatModel>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<OtelState>,
 }
 
 impl fmt::Debug for TimedModel {
@@ -93,14 +93,14 @@ impl ChatModel for TimedModel {
 
 /// Stores the timing of a call when it ends, even if the caller drops it.
 struct Watch {
-    shared: Arc<Shared>,
+    shared: Arc<OtelState>,
     name: Option<CallName>,
     began: Instant,
     timing: CallTiming,
 }
 
 impl Watch {
-    fn new(shared: &Arc<Shared>, is_inner: bool, request: &ModelRequest) -> Self {
+    fn new(shared: &Arc<OtelState>, is_inner: bool, request: &ModelRequest) -> Self {
         let keeps = shared.config.keeps_content();
         let timing = CallTiming {
             start_ms: crate::unix_ms(),

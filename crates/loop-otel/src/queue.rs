@@ -39,11 +39,11 @@ impl Reports {
 pub(crate) struct Queue {
     max_items: usize,
     reports: Arc<Reports>,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     /// The bytes of each item, including those that are being sent.
     sizes: VecDeque<usize>,
     bytes: usize,
@@ -78,7 +78,7 @@ impl Queue {
         }
     }
 
-    fn drops(&self, mut state: MutexGuard<'_, State>, items: u64) {
+    fn drops(&self, mut state: MutexGuard<'_, QueueState>, items: u64) {
         state.dropped += items;
         drop(state);
         let line = "spans or log records are dropped, because the receiver does not accept them, or not as fast as they come";

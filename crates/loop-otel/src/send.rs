@@ -194,9 +194,9 @@ impl Exporters<'_> {
         Some(PeriodicReader::builder(exporter).with_interval(self.config.metric_interval).build())
     }
 
-    fn counted<E>(&self, exporter: E) -> (Counted<E>, Arc<Queue>) {
+    fn counted<E>(&self, exporter: E) -> (CountingExporter<E>, Arc<Queue>) {
         let queue = Arc::new(Queue::new(self.config.max_queue, self.reports));
-        (Counted { exporter, queue: Arc::clone(&queue) }, queue)
+        (CountingExporter { exporter, queue: Arc::clone(&queue) }, queue)
     }
 
     /// The exporter of a signal. `None`: the signal is not sent, or the exporter cannot be built, which is reported.
@@ -238,26 +238,26 @@ pub(crate) fn retries() -> RetryPolicy {
 
 /// An exporter that counts the items that its receiver accepts.
 #[derive(Debug)]
-struct Counted<E> {
+struct CountingExporter<E> {
     exporter: E,
     queue: Arc<Queue>,
 }
 
-impl<E> Counted<E> {
+impl<E> CountingExporter<E> {
     fn settled(&self, items: usize, sent: OTelSdkResult) -> OTelSdkResult {
         self.queue.settles(items, sent.is_ok());
         sent
     }
 }
 
-impl trace::SpanExporter for Counted<SpanExporter> {
+impl trace::SpanExporter for CountingExporter<SpanExporter> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let items = batch.len();
         self.settled(items, self.exporter.export(batch).await)
     }
 }
 
-impl logs::LogExporter for Counted<LogExporter> {
+impl logs::LogExporter for CountingExporter<LogExporter> {
     async fn export(&self, batch: LogBatch<'_>) -> OTelSdkResult {
         let items = batch.iter().count();
         self.settled(items, self.exporter.export(batch).await)

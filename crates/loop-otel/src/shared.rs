@@ -13,7 +13,7 @@ use crate::spans::RunSpans;
 
 /// State that the observers of runs and the timed models share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct OtelState {
     pub(crate) config: TelemetryConfig,
     pub(crate) sender: Sender,
     runs: Mutex<BTreeMap<RunId, RunSpans>>,
@@ -22,7 +22,7 @@ pub(crate) struct Shared {
     pub(crate) has_settled: Notify,
 }
 
-impl Shared {
+impl OtelState {
     pub(crate) fn new(config: TelemetryConfig, sender: Sender) -> Self {
         let (runs, timings) = (Mutex::default(), Mutex::default());
         Self { config, sender, runs, timings, has_settled: Notify::new() }

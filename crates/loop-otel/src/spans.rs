@@ -18,7 +18,7 @@ use crate::data::{self, Attributes, Record};
 use crate::meter::{self, Labels};
 use crate::names::{self, provider};
 use crate::send::scope;
-use crate::shared::Shared;
+use crate::shared::OtelState;
 
 /// A run, as far as its entries were received.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ struct OpenPass {
 
 impl RunSpans {
     /// A run in its state before a driver begins. `earlier` are the entries of earlier drivers.
-    pub(crate) fn new(run: &Run, earlier: &[Entry], sampler: &dyn TraceSampler, shared: &Shared) -> Self {
+    pub(crate) fn new(run: &Run, earlier: &[Entry], sampler: &dyn TraceSampler, shared: &OtelState) -> Self {
         let started = Arc::new(run.started().clone());
         let place = started.trace();
         let began = started.parent.as_deref().map_or(Millis(0), loop_core::run::Parent::began_at);
@@ -108,7 +108,7 @@ impl RunSpans {
             missed: 0,
         };
         for entry in earlier {
-            spans.apply(entry, Out { shared, sends: false });
+            spans.apply(entry, Export { shared, sends: false });
         }
         spans
     }
@@ -176,11 +176,11 @@ impl RunSpans {
     }
 
     /// Receives one entry.
-    pub(crate) fn hear(&mut self, entry: &Entry, shared: &Shared) {
-        self.apply(entry, Out { shared, sends: true });
+    pub(crate) fn hear(&mut self, entry: &Entry, shared: &OtelState) {
+        self.apply(entry, Export { shared, sends: true });
     }
 
-    fn apply(&mut self, entry: &Entry, out: Out<'_>) {
+    fn apply(&mut self, entry: &Entry, out: Export<'_>) {
         let at = entry.event.at;
         self.next = entry.seq + 1;
         match &entry.event.kind {
@@ -246,7 +246,7 @@ impl RunSpans {
         }
     }
 
-    fn note(&mut self, note: &Note, at: Millis, out: Out<'_>) {
+    fn note(&mut self, note: &Note, at: Millis, out: Export<'_>) {
         match note {
             Note::ActionJudged(judged) => {
                 self.call_ids.insert(judged.key, Arc::clone(&judged.action.id));
@@ -273,7 +273,7 @@ impl RunSpans {
     }
 
     /// Adds the cost of a call.
-    fn charge(&mut self, usage: &Usage, cost: Option<PicoUsd>, tier: Tier, out: Out<'_>) {
+    fn charge(&mut self, usage: &Usage, cost: Option<PicoUsd>, tier: Tier, out: Export<'_>) {
         self.usage = self.usage.plus(usage);
         self.cost.add(cost);
         let labels = self.model_labels(tier);
@@ -297,7 +297,7 @@ impl RunSpans {
     }
 
     /// Begins the pass of an entry, unless it has begun, and ends the one before it.
-    pub(crate) fn enter(&mut self, number: u32, at: Millis, out: Out<'_>) {
+    pub(crate) fn enter(&mut self, number: u32, at: Millis, out: Export<'_>) {
         if self.pass.as_ref().is_some_and(|open| open.number >= number) {
             return;
         }
@@ -305,7 +305,7 @@ impl RunSpans {
         self.pass = Some(OpenPass { number, at, confidence: None });
     }
 
-    fn close_pass(&mut self, at: Millis, out: Out<'_>) {
+    fn close_pass(&mut self, at: Millis, out: Export<'_>) {
         let Some(OpenPass { number, at: began, confidence }) = self.pass.take() else { return };
         let attributes = Attributes::default()
             .count(names::PASS, number)
@@ -316,7 +316,7 @@ impl RunSpans {
         self.send(out, SpanData { attributes: attributes.0, ..self.span(id, parent, name, (began, at)) });
     }
 
-    fn gate(&self, pass: u32, confidence: &'static str, decision: &Decision, at: Millis, out: Out<'_>) {
+    fn gate(&self, pass: u32, confidence: &'static str, decision: &Decision, at: Millis, out: Export<'_>) {
         let attributes = Attributes::default().count(names::PASS, pass).with(names::CONFIDENCE, confidence);
         let (name, attributes) = match decision {
             Decision::Act { runs, asks } => {
@@ -354,8 +354,8 @@ impl RunSpans {
     }
 
     /// Ends the reporting of a run. Its span ends if the run has.
-    pub(crate) fn end(mut self, shared: &Shared) {
-        let out = Out { shared, sends: true };
+    pub(crate) fn end(mut self, shared: &OtelState) {
+        let out = Export { shared, sends: true };
         let Some((reason, class, line)) = self.stopped.take() else { return };
         let open: Vec<_> = self.tools.keys().copied().collect();
         open.into_iter().for_each(|call| self.lost(call, self.active, out));
@@ -439,7 +439,7 @@ impl RunSpans {
         }
     }
 
-    pub(crate) fn send(&self, out: Out<'_>, span: SpanData) {
+    pub(crate) fn send(&self, out: Export<'_>, span: SpanData) {
         if out.sends && self.is_sampled {
             out.shared.sender.send_span(span);
         }
@@ -468,12 +468,12 @@ impl RunSpans {
 
 /// The destination of spans. Nothing is sent for entries of other drivers, which sent them themselves.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Out<'a> {
-    pub(crate) shared: &'a Shared,
+pub(crate) struct Export<'a> {
+    pub(crate) shared: &'a OtelState,
     pub(crate) sends: bool,
 }
 
-impl Out<'_> {
+impl Export<'_> {
     pub(crate) fn record(&self, instrument: &'static meter::Instrument, labels: &[KeyValue], value: f64) {
         if self.sends {
             self.shared.sender.meter.record(instrument, labels, value);

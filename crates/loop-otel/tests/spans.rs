@@ -11,7 +11,7 @@ use loop_core::types::TraceParent;
 use loop_runtime::engine::{EngineRun, Projection, Settlement};
 use loop_runtime::journal::MemoryJournal;
 use loop_runtime::models::{ModelSpec, Models, Scripted};
-use loop_runtime::run::{CancellationToken, Driven};
+use loop_runtime::run::{CancellationToken, DriveResult};
 use loop_runtime::tools::{Effect, Registry, ToolContext, ToolDeclaration, ToolResult};
 use loop_runtime::{RunSpec, Runner, WorkItem};
 
@@ -218,7 +218,7 @@ async fn a_run_that_another_process_resumes_continues_its_trace() {
         telemetry.listen_to(runner.with_journal(Arc::clone(&journal) as _))
     };
     let handle = of(&before, WRITES).run(item()).start().await.unwrap();
-    let Driven::Waiting(waiting) = handle.driven().await else { panic!("it asks") };
+    let DriveResult::Waiting(waiting) = handle.driven().await else { panic!("it asks") };
     assert!(before.flush(LONG).await);
     let answer = waiting.requested.iter().map(|requested| EventKind::PersonAnswered {
         key: requested.key,

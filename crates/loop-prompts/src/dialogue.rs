@@ -51,7 +51,7 @@ impl Prompt {
 
 /// The statements of one section about which a second model is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Questioned {
+pub struct SectionQuestion {
     /// The section's id.
     pub section: Arc<str>,
     /// The statements, as written: sentences, or the whole section.
@@ -94,7 +94,7 @@ impl Dialogue {
             Slot::Main | Slot::Final => Some(match prompts.layout() {
                 Layout::Append => self.append(prompts, run, key),
                 Layout::SystemEvidence => {
-                    system_evidence(prompts, run, key, (self.system(prompts, run), self.of_run(run)))
+                    system_evidence(prompts, run, key, self.system(prompts, run), self.of_run(run))
                 }
             }),
             Slot::Action(_) | Slot::Check | Slot::Save | Slot::Inherited(_) => None,
@@ -102,7 +102,7 @@ impl Dialogue {
     }
 
     /// The prompt that asks a second model about these statements.
-    pub fn opinion(&mut self, prompts: &Prompts, run: &Run, questioned: &[Questioned]) -> Prompt {
+    pub fn opinion(&mut self, prompts: &Prompts, run: &Run, questioned: &[SectionQuestion]) -> Prompt {
         opinion(prompts, run, questioned, self.of_run(run))
     }
 
@@ -285,7 +285,8 @@ fn system_evidence(
     prompts: &Prompts,
     run: &Run,
     key: CommandKey,
-    (system, mut variables): (Arc<str>, Variables),
+    system: Arc<str>,
+    mut variables: Variables,
 ) -> Prompt {
     let nonce = run.started().nonce.as_ref();
     let mut rules = system.as_ref().to_owned();
@@ -348,7 +349,7 @@ fn selector(prompts: &Prompts, run: &Run, mut variables: Variables) -> Prompt {
 
 /// What a second model reads: the statements in question, and the evidence that their sections cite. It reads neither the work
 /// item, unless that is cited, nor what the first model thought.
-fn opinion(prompts: &Prompts, run: &Run, questioned: &[Questioned], mut variables: Variables) -> Prompt {
+fn opinion(prompts: &Prompts, run: &Run, questioned: &[SectionQuestion], mut variables: Variables) -> Prompt {
     let nonce = run.started().nonce.as_ref();
     let statements: Vec<String> = questioned
         .iter()

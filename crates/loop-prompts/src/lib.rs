@@ -64,12 +64,12 @@ use std::collections::BTreeMap;
 use loop_core::types::Digest;
 use serde::{Deserialize, Serialize};
 
-pub use dialogue::{Dialogue, Prompt, Questioned};
+pub use dialogue::{Dialogue, Prompt, SectionQuestion};
 pub use error::PromptError;
 pub use failure::markdown_of;
 pub use filter::FilterQuestion;
 pub use results::{call_result, observation_text};
-pub use thread::{Grown, Thread};
+pub use thread::{AddedTurns, Thread};
 
 use template::Templates;
 

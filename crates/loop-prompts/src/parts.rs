@@ -257,9 +257,7 @@ pub(crate) fn document(markdown: &str, nonce: &str) -> String {
 }
 
 fn target(parameters: &str, nonce: &str) -> String {
-    let Ok(Value::Object(members)) = serde_json::from_str(parameters) else {
-        return String::new();
-    };
+    let Ok(Value::Object(members)) = serde_json::from_str(parameters) else { return String::new() };
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let named: Vec<String> = members
         .iter()

@@ -306,9 +306,7 @@ fn kept(run: &Run, action: &JudgedAction) -> Rendered {
 /// The result of a refused repeat (a duplicate): the earlier result again, or the reason and the pass of that result.
 /// The second time that the same call is refused, the text adds that asking again does not help.
 fn duplicate(run: &Run, action: &JudgedAction) -> Rendered {
-    let Verdict::Duplicate { rule, .. } = &action.verdict else {
-        return Rendered::plain("");
-    };
+    let Verdict::Duplicate { rule, .. } = &action.verdict else { return Rendered::plain("") };
     let repeats = run.spec().repeats();
     let earlier = settled(run, action);
     // `three_tier` has fixed texts, and `reuse` adds no text to an earlier result.

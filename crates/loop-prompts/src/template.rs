@@ -15,14 +15,14 @@ const USER_MARK: &str = "<!-- user -->";
 pub(crate) struct TemplateFile {
     pub(crate) name: &'static str,
     pub(crate) builtin: &'static str,
-    pub(crate) form: Form,
+    pub(crate) form: Layout,
     /// The anchors: variable, and its content for the error message.
     anchors: &'static [(&'static str, &'static str)],
 }
 
 /// The parts of a template file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum Layout {
     /// A system part, the separator line, a user part.
     Both,
     /// The text of a turn.
@@ -34,7 +34,7 @@ pub(crate) enum Form {
 pub(crate) const ANALYSIS: TemplateFile = TemplateFile {
     name: "analysis.md",
     builtin: include_str!("../templates/analysis.md"),
-    form: Form::Both,
+    form: Layout::Both,
     anchors: &[
         ("sections", "section list"),
         ("tools", "tool lines"),
@@ -49,7 +49,7 @@ pub(crate) const ANALYSIS: TemplateFile = TemplateFile {
 pub(crate) const REFINEMENT: TemplateFile = TemplateFile {
     name: "refinement.md",
     builtin: include_str!("../templates/refinement.md"),
-    form: Form::User,
+    form: Layout::User,
     anchors: &[
         ("evidence", "new evidence"),
         ("executed", "executed tools"),
@@ -61,35 +61,35 @@ pub(crate) const REFINEMENT: TemplateFile = TemplateFile {
 pub(crate) const FINAL_PASS: TemplateFile = TemplateFile {
     name: "final_pass.md",
     builtin: include_str!("../templates/final_pass.md"),
-    form: Form::User,
+    form: Layout::User,
     anchors: &[("cause", "reason for the last call"), ("nonce", "nonce of the contract")],
 };
 
 pub(crate) const SELECTOR: TemplateFile = TemplateFile {
     name: "selector.md",
     builtin: include_str!("../templates/selector.md"),
-    form: Form::Both,
+    form: Layout::Both,
     anchors: &[("tools", "tool lines"), ("item", "work item")],
 };
 
 pub(crate) const REPAIR: TemplateFile = TemplateFile {
     name: "repair.md",
     builtin: include_str!("../templates/repair.md"),
-    form: Form::Both,
+    form: Layout::Both,
     anchors: &[("nonce", "nonce of the contract"), ("reply", "reply")],
 };
 
 pub(crate) const FILTER: TemplateFile = TemplateFile {
     name: "filter.md",
     builtin: include_str!("../templates/filter.md"),
-    form: Form::Both,
+    form: Layout::Both,
     anchors: &[("title", "work item's title"), ("results", "results")],
 };
 
 pub(crate) const OPINION: TemplateFile = TemplateFile {
     name: "opinion.md",
     builtin: include_str!("../templates/opinion.md"),
-    form: Form::Both,
+    form: Layout::Both,
     anchors: &[
         ("nonce", "nonce of the answer"),
         ("statements", "statements"),
@@ -100,35 +100,35 @@ pub(crate) const OPINION: TemplateFile = TemplateFile {
 pub(crate) const AGENT: TemplateFile = TemplateFile {
     name: "agent.md",
     builtin: include_str!("../templates/agent.md"),
-    form: Form::System,
+    form: Layout::System,
     anchors: &[("goal", "goal"), ("ending", "rule how the loop is ended")],
 };
 
 pub(crate) const ITEM: TemplateFile = TemplateFile {
     name: "item.md",
     builtin: include_str!("../templates/item.md"),
-    form: Form::User,
+    form: Layout::User,
     anchors: &[("item", "work item")],
 };
 
 pub(crate) const LAST_REPLY: TemplateFile = TemplateFile {
     name: "last_reply.md",
     builtin: include_str!("../templates/last_reply.md"),
-    form: Form::User,
+    form: Layout::User,
     anchors: &[("cause", "reason for the last reply")],
 };
 
 pub(crate) const REJECTION: TemplateFile = TemplateFile {
     name: "rejection.md",
     builtin: include_str!("../templates/rejection.md"),
-    form: Form::User,
+    form: Layout::User,
     anchors: &[("message", "message of the validator")],
 };
 
 pub(crate) const INSTRUCTION: TemplateFile = TemplateFile {
     name: "instruction.md",
     builtin: include_str!("../templates/instruction.md"),
-    form: Form::User,
+    form: Layout::User,
     anchors: &[("instruction", "what a person said")],
 };
 
@@ -225,16 +225,16 @@ impl Templates {
     /// The rendered system part of a file. Empty if it has none.
     pub(crate) fn system(&self, file: &TemplateFile, variables: &[(&str, Value)]) -> String {
         match file.form {
-            Form::Both | Form::System => self.render(&system_name(file), variables).unwrap_or_default(),
-            Form::User => String::new(),
+            Layout::Both | Layout::System => self.render(&system_name(file), variables).unwrap_or_default(),
+            Layout::User => String::new(),
         }
     }
 
     /// The rendered user part of a file. Empty if it has none.
     pub(crate) fn user(&self, file: &TemplateFile, variables: &[(&str, Value)]) -> String {
         match file.form {
-            Form::Both | Form::User => self.render(file.name, variables).unwrap_or_default(),
-            Form::System => String::new(),
+            Layout::Both | Layout::User => self.render(file.name, variables).unwrap_or_default(),
+            Layout::System => String::new(),
         }
     }
 
@@ -263,8 +263,8 @@ impl Templates {
         {
             let file_name = file.name.to_owned();
             return Err(match file.form {
-                Form::Both | Form::User => PromptError::RunVariableInSystem { file: file_name, name },
-                Form::System => PromptError::RunVariable { file: file_name, name },
+                Layout::Both | Layout::User => PromptError::RunVariableInSystem { file: file_name, name },
+                Layout::System => PromptError::RunVariable { file: file_name, name },
             });
         }
         for (anchor, what) in file.anchors {
@@ -281,14 +281,14 @@ impl Templates {
         let above = self.above.get(file.name).copied().unwrap_or_default();
         let syntax = |above| move |error| syntax_error(file.name, above, &error);
         let system = match file.form {
-            Form::Both | Form::System => {
+            Layout::Both | Layout::System => {
                 self.render(&system_name(file), variables).map_err(syntax(/*above*/ 0))?
             }
-            Form::User => String::new(),
+            Layout::User => String::new(),
         };
         let user = match file.form {
-            Form::Both | Form::User => self.render(file.name, variables).map_err(syntax(above))?,
-            Form::System => String::new(),
+            Layout::Both | Layout::User => self.render(file.name, variables).map_err(syntax(above))?,
+            Layout::System => String::new(),
         };
         Ok(Parts { system, user })
     }
@@ -296,7 +296,7 @@ impl Templates {
     /// Compiles a file, and rejects unknown variables.
     fn add(&mut self, file: &TemplateFile, text: &str) -> Result<(), PromptError> {
         let (system, user) = file.parts(text);
-        if user.is_none() && file.form != Form::System {
+        if user.is_none() && file.form != Layout::System {
             return Err(PromptError::MissingUserPart { file: file.name.to_owned() });
         }
         if let Some(system) = system {
@@ -324,9 +324,7 @@ impl Templates {
                 || *name == SELECTED
                 || self.environment.globals().any(|(global, _)| global == *name)
         };
-        let Some(name) = used.iter().filter(|name| !is_known(name)).min().cloned() else {
-            return Ok(());
-        };
+        let Some(name) = used.iter().filter(|name| !is_known(name)).min().cloned() else { return Ok(()) };
         let line = text.lines().position(|line| line.contains(&name)).unwrap_or_default();
         let known = variables().chain([SELECTED]).collect::<Vec<_>>().join(", ");
         Err(PromptError::UnknownVariable { file: file.name.to_owned(), line: above + line + 1, name, known })
@@ -337,9 +335,9 @@ impl TemplateFile {
     /// The system part and the user part of a text of this file, where it has them.
     fn parts<'a>(&self, text: &'a str) -> (Option<&'a str>, Option<&'a str>) {
         match self.form {
-            Form::System => (Some(text), None),
-            Form::User => (None, Some(text)),
-            Form::Both => match text.split_once(USER_MARK) {
+            Layout::System => (Some(text), None),
+            Layout::User => (None, Some(text)),
+            Layout::Both => match text.split_once(USER_MARK) {
                 Some((system, user)) => (Some(system), Some(user.trim_start())),
                 None => (Some(text), None),
             },

@@ -26,7 +26,7 @@ use crate::{Prompts, parts};
 #[derive(Debug, Default)]
 pub struct Thread {
     /// Which part of the run is compacted. `None` before the first turn.
-    shape: Option<Shape>,
+    shape: Option<CompactedShape>,
     passes: usize,
     /// The number of actions in the rendered passes.
     actions: usize,
@@ -43,7 +43,7 @@ pub struct Thread {
 
 /// The turns that a thread added.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grown {
+pub struct AddedTurns {
     /// Whether `turns` are all turns of the thread. False: they follow the turns returned before.
     pub anew: bool,
     /// The turns, in order.
@@ -52,7 +52,7 @@ pub struct Grown {
 
 /// Which part of a run is compacted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Shape {
+struct CompactedShape {
     /// The last compacted pass, from 1. 0: none.
     through: u32,
     /// Whether the messages before the run are compacted.
@@ -82,10 +82,10 @@ impl Thread {
     ///
     /// All calls of earlier passes have settled by then. Where the run continues earlier messages, the driver renders
     /// those, and the thread begins after them.
-    pub fn grow(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> Grown {
+    pub fn grow(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> AddedTurns {
         let done = key.pass.saturating_sub(1) as usize;
         let last_reply: Option<Arc<str>> = (key.slot == Slot::Final).then(|| last_reply(prompts, run));
-        let shape = Shape { through: run.compacted_through(), history: run.is_history_compacted() };
+        let shape = CompactedShape { through: run.compacted_through(), history: run.is_history_compacted() };
         let anew = self.shape != Some(shape)
             || self.passes > done
             || self.last_reply.is_some() && (self.passes < done || self.last_reply != last_reply);
@@ -105,7 +105,7 @@ impl Thread {
         let mut known = std::mem::take(&mut self.digests).into_iter();
         let hash = turns.iter().fold(self.hash(), |before, turn| named_after(turn, &before, &mut known));
         self.hash = Some(hash);
-        Grown { anew, turns }
+        AddedTurns { anew, turns }
     }
 
     /// The digest of all turns so far. It is chained, so that its cost is that of the new turns.
@@ -116,7 +116,7 @@ impl Thread {
     /// All turns of a run in full, to be stored as the conversation. Every call has a result, a cancelled call's result
     /// says so, and the last text is at the end, even if only a part of it was received. Operator turns are left out.
     pub fn whole(prompts: &Prompts, run: &Run) -> Vec<Message> {
-        let mut thread = Self { shape: Some(Shape::default()), ..Self::default() };
+        let mut thread = Self { shape: Some(CompactedShape::default()), ..Self::default() };
         let mut turns: Vec<Message> = first(prompts, run).into_iter().collect();
         for record in run.passes() {
             thread.pass(prompts, run, record, &mut turns);

@@ -6,7 +6,7 @@ use common::*;
 use loop_core::spec::{ProtocolSpec, SectionSpec, Selection};
 use loop_core::types::{Observation, Status};
 use loop_core::{RunSpec, WorkItem};
-use loop_prompts::{Dialogue, FilterQuestion, Layout, Prompt, Questioned};
+use loop_prompts::{Dialogue, FilterQuestion, Layout, Prompt, SectionQuestion};
 
 #[track_caller]
 fn check(name: &str, prompt: &Prompt) {
@@ -145,7 +145,7 @@ fn opinion(statement: &str, findings: &str, evidence: &str) -> Prompt {
     world.replied(&format!("{text}{}", contract("high", &[])));
     let run = &world.inner.run;
     let section = run.document().get("findings").unwrap();
-    let questioned = Questioned {
+    let questioned = SectionQuestion {
         section: section.id.clone(),
         statements: vec![statement.into()],
         evidence: section.evidence.clone(),

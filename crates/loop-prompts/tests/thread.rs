@@ -10,7 +10,7 @@ use loop_core::run::{CheckResult, Lack};
 use loop_core::spec::{ErrorStyle, ProtocolSpec};
 use loop_core::types::{Observation, Status};
 use loop_llm::Message;
-use loop_prompts::{Grown, Layout, Prompts, Thread};
+use loop_prompts::{AddedTurns, Layout, Prompts, Thread};
 
 fn found(_: &str) -> Observation {
     ok("found 1 item", "| frame |\n|---|\n| FR-0042 |")
@@ -128,7 +128,7 @@ fn a_final_pass() {
     assert_eq!(world.call().key.to_string(), "2/final");
     world.fails(/*retryable*/ true, None);
     let again = world.grow();
-    assert_eq!(again, Grown { anew: false, turns: Vec::new() }, "the last reply is asked for once");
+    assert_eq!(again, AddedTurns { anew: false, turns: Vec::new() }, "the last reply is asked for once");
     check("thread_final_pass", &world.turns);
     world.replied(Reply::text("A Ridge."));
     assert!(world.run.is_done());
@@ -171,7 +171,7 @@ fn a_last_reply_that_is_not_commanded_any_more_does_not_stay() {
     // Nor do passes that are not behind the call.
     key.pass = 1;
     let first = world.thread.grow(&world.prompts, &world.inner.run, key);
-    assert_eq!(first, Grown { anew: true, turns: world.turns[..1].to_vec() });
+    assert_eq!(first, AddedTurns { anew: true, turns: world.turns[..1].to_vec() });
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_conversation_that_goes_on_begins_behind_what_was_said() {
     // S1-7, S1-21
     let mut world = begin_after(conversation(), message("unread"), Some(loop_testkit::history(2)));
     let first = world.grow();
-    assert_eq!(first, Grown { anew: true, turns: Vec::new() });
+    assert_eq!(first, AddedTurns { anew: true, turns: Vec::new() });
     world.replied(calls("", [look("c1", "fetch_bike", "1")]));
     world.tools_end(found);
     assert_eq!(world.grow().turns.len(), 2);

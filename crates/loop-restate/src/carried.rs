@@ -12,14 +12,14 @@ use serde_json::value::RawValue;
 /// A value in a message of the engine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Carried {
+pub(crate) enum CarriedValue {
     /// The value as JSON, up to [`MAX_BYTES`].
     Inline(Box<RawValue>),
     /// The blob whose content is the run's id, a line break and the value as JSON.
     Blob(BlobId),
 }
 
-impl Carried {
+impl CarriedValue {
     /// The blob that has the value.
     pub(crate) fn blob(&self) -> Option<BlobId> {
         match self {
@@ -86,10 +86,10 @@ impl Carrier {
         run: &str,
         value: &T,
         by_reference: bool,
-    ) -> Result<Carried, CarryError> {
+    ) -> Result<CarriedValue, CarryError> {
         let text = serde_json::value::to_raw_value(value)?;
         if by_reference && text.get().len() > INLINE_BYTES {
-            return self.put(run, &text).await.map(Carried::Blob);
+            return self.put(run, &text).await.map(CarriedValue::Blob);
         }
         inline(text)
     }
@@ -100,11 +100,11 @@ impl Carrier {
         &self,
         run: &str,
         value: &T,
-    ) -> Result<Carried, CarryError> {
+    ) -> Result<CarriedValue, CarryError> {
         let text = serde_json::value::to_raw_value(value)?;
         if self.has_store() && text.get().len() > INLINE_BYTES {
             match self.put(run, &text).await {
-                Ok(id) => return Ok(Carried::Blob(id)),
+                Ok(id) => return Ok(CarriedValue::Blob(id)),
                 Err(error) if text.get().len() > MAX_BYTES => return Err(error),
                 Err(_) => {}
             }
@@ -116,11 +116,11 @@ impl Carrier {
     pub(crate) async fn take<T: DeserializeOwned>(
         &self,
         run: &str,
-        carried: &Carried,
+        carried: &CarriedValue,
     ) -> Result<T, CarryError> {
         let id = match carried {
-            Carried::Inline(text) => return Ok(serde_json::from_str(text.get())?),
-            Carried::Blob(id) => *id,
+            CarriedValue::Inline(text) => return Ok(serde_json::from_str(text.get())?),
+            CarriedValue::Blob(id) => *id,
         };
         let got = self.store(run)?.get(id).await;
         let content =
@@ -172,10 +172,10 @@ impl Carrier {
     }
 }
 
-fn inline(text: Box<RawValue>) -> Result<Carried, CarryError> {
+fn inline(text: Box<RawValue>) -> Result<CarriedValue, CarryError> {
     match text.get().len() {
         bytes if bytes > MAX_BYTES => Err(CarryError::TooLarge { bytes }),
-        _ => Ok(Carried::Inline(text)),
+        _ => Ok(CarriedValue::Inline(text)),
     }
 }
 
@@ -193,14 +193,14 @@ mod tests {
 
     use crate::blobs::BlobStore;
 
-    use super::{Carried, Carrier, CarryError, INLINE_BYTES, MAX_BYTES};
+    use super::{CarriedValue, Carrier, CarryError, INLINE_BYTES, MAX_BYTES};
 
     async fn carrier(folder: &std::path::Path) -> Carrier {
         let store = BlobStore::open(&format!("file://{}", folder.display())).await.unwrap();
         Carrier::with_store(store, std::time::Duration::ZERO)
     }
 
-    fn sent(carried: &Carried) -> Carried {
+    fn sent(carried: &CarriedValue) -> CarriedValue {
         serde_json::from_str(&serde_json::to_string(carried).unwrap()).unwrap()
     }
 

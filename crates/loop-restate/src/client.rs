@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::wire::{CALLS, Ended, EngineStatus, EngineSubmission, INBOX, RUN, WorkerDomain};
+use crate::wire::{CALLS, EndedReply, EngineStatus, EngineSubmission, INBOX, RUN, WorkerDomain};
 
 /// A client of the ingress of a Restate server. Each method but [`wait`](Self::wait) waits 30 s for a response. Then it
 /// returns [`ClientError::Silent`], or [`ClientError::NotRead`] if the message has arrived.
@@ -215,7 +215,7 @@ impl Client {
     ///
     /// # Errors
     /// Restate cannot be reached, does not know the run, or the run could not begin.
-    pub async fn wait(&self, run: &RunId) -> Result<Ended, ClientError> {
+    pub async fn wait(&self, run: &RunId) -> Result<EndedReply, ClientError> {
         let url = format!("{}/restate/workflow/{RUN}/{run}/attach", self.base);
         let mut lost: Option<Instant> = None;
         loop {

@@ -24,9 +24,9 @@ use restate_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
-use crate::carried::{Carried, CarryError};
-use crate::wire::{Delivery, Ended, EngineSubmission, MAX_MESSAGES, WorkerDomain};
-use crate::worker::{Begun, Worker, WorkerError, unix_ms};
+use crate::carried::{CarriedValue, CarryError};
+use crate::wire::{Delivery, EndedReply, EngineSubmission, MAX_MESSAGES, WorkerDomain};
+use crate::worker::{Start, Worker, WorkerError, unix_ms};
 
 /// Serves a worker until `ends` is ready.
 pub(crate) async fn serve(worker: Arc<Worker>, listener: TcpListener, ends: impl Future) {
@@ -72,7 +72,7 @@ const ENDED: &str = "ended";
 const NEXT: &str = "next";
 
 /// What the workflow received.
-enum Arrived {
+enum Arrival {
     /// These calls ended, with their output. `None`: the service call failed.
     Calls(Vec<WorkKey>, Option<CallOutput>),
     Message(Delivery),
@@ -81,19 +81,19 @@ enum Arrived {
 
 type ReceiptWait<'a> = Pin<Box<dyn DurableFuture<Output = Option<Json<MessageReceipt>>> + Send + 'a>>;
 
-type Waiting<'a> = Pin<Box<dyn DurableFuture<Output = Arrived> + Send + 'a>>;
+type Waiting<'a> = Pin<Box<dyn DurableFuture<Output = Arrival> + Send + 'a>>;
 
 /// Calls for a worker to make.
 #[derive(Debug, Serialize, Deserialize)]
 struct CallInput {
     run: Arc<str>,
     domain: Arc<str>,
-    works: Carried,
+    works: CarriedValue,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct CallOutput {
-    settled: Carried,
+    settled: CarriedValue,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -110,7 +110,7 @@ struct BeginInput {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct BeginOutput {
-    begun: Begun,
+    begun: Start,
     /// Whether large values of this run are in a blob store.
     #[serde(default)]
     by_reference: bool,
@@ -133,7 +133,7 @@ impl RunWorkflow {
         &self,
         ctx: WorkflowContext<'_>,
         Json(submission): Json<EngineSubmission>,
-    ) -> HandlerResult<Json<Ended>> {
+    ) -> HandlerResult<Json<EndedReply>> {
         let domain = Arc::clone(&submission.domain);
         let runner = self.0.runner(&domain).map_err(again)?;
         let id: Arc<str> = ctx.key().into();
@@ -143,8 +143,8 @@ impl RunWorkflow {
         let begun = ctx.service_client::<CallServiceClient>().begin(Json(begin)).call().await?;
         let Json(BeginOutput { begun, by_reference }) = begun;
         let first = match begun {
-            Begun::First(first) => *first,
-            Begun::Ended(ended) => return Ok(Json(*ended)),
+            Start::First(first) => *first,
+            Start::Ended(ended) => return Ok(Json(*ended)),
         };
         let mut run = EngineRun::open(runner, first, key).map_err(again)?;
         let mut projection = Projection::open(runner, &run).await.map_err(again)?;
@@ -191,7 +191,7 @@ impl RunWorkflow {
                 let input = CallInput { run: Arc::clone(&id), domain: Arc::clone(&domain), works };
                 let call = ctx.service_client::<CallServiceClient>().make(Json(input)).call();
                 waiting.push(Box::pin(
-                    call.map(move |made| Arrived::Calls(keys, made.ok().map(|Json(output)| output))),
+                    call.map(move |made| Arrival::Calls(keys, made.ok().map(|Json(output)| output))),
                 ));
             }
             if let Some((in_ms, deadline)) = run.deadline()
@@ -199,14 +199,14 @@ impl RunWorkflow {
             {
                 timer = Some(deadline);
                 let sleep = ctx.sleep(Duration::from_millis(in_ms));
-                waiting.push(Box::pin(sleep.map(move |_| Arrived::Deadline(deadline))));
+                waiting.push(Box::pin(sleep.map(move |_| Arrival::Deadline(deadline))));
             }
             match waiting.next().await {
                 // An operator cancels the invocation in Restate: the run receives that like any other stop.
                 Err(_) => drop(run.hear(0, RunMessage::Stop(StopMode::Now)).map_err(again)?),
                 // There is always the promise of a message, or a timer, or a call: a run that waits for nothing is over.
                 Ok(None) => return Err(again(stuck(&run))),
-                Ok(Some((_, Arrived::Calls(keys, output)))) => {
+                Ok(Some((_, Arrival::Calls(keys, output)))) => {
                     let settled: Vec<Settlement> = match output {
                         Some(output) => {
                             blobs.extend(output.settled.blob());
@@ -219,14 +219,14 @@ impl RunWorkflow {
                         run.settle(settlement).map_err(again)?;
                     }
                 }
-                Ok(Some((_, Arrived::Message(Delivery { number, unix_ms, message: received })))) => {
+                Ok(Some((_, Arrival::Message(Delivery { number, unix_ms, message: received })))) => {
                     let receipt = run.hear(unix_ms, received).map_err(again)?;
                     ctx.resolve_promise(&receipt_of(number), Json(receipt));
                     if let Some(name) = messages.next() {
                         waiting.push(message(&ctx, name));
                     }
                 }
-                Ok(Some((_, Arrived::Deadline(deadline)))) => {
+                Ok(Some((_, Arrival::Deadline(deadline)))) => {
                     run.deadline_reached(deadline).map_err(again)?
                 }
             }
@@ -400,9 +400,9 @@ fn receipt_of(number: u64) -> String {
 fn message<'a>(ctx: &'a WorkflowContext<'a>, name: &'a str) -> Waiting<'a> {
     let promised = ctx.promise::<Json<Delivery>>(name);
     Box::pin(promised.map(|delivered| match delivered {
-        Ok(Json(delivery)) => Arrived::Message(delivery),
+        Ok(Json(delivery)) => Arrival::Message(delivery),
         // Only an operator can reject it.
-        Err(_) => Arrived::Message(Delivery { number: 0, unix_ms: 0, message: RunMessage::WithdrawStop }),
+        Err(_) => Arrival::Message(Delivery { number: 0, unix_ms: 0, message: RunMessage::WithdrawStop }),
     }))
 }
 
@@ -425,15 +425,15 @@ fn over(run: &str) -> TerminalError {
 /// An error after which the engine retries the handler. The SDK reports such errors by `Debug`, and operators read
 /// them.
 fn again(error: impl std::error::Error) -> HandlerError {
-    Line(error.to_string()).into()
+    ErrorLine(error.to_string()).into()
 }
 
 /// The one line of an error, for `Display` and `Debug`.
 #[derive(thiserror::Error)]
 #[error("{0}")]
-struct Line(String);
+struct ErrorLine(String);
 
-impl fmt::Debug for Line {
+impl fmt::Debug for ErrorLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

@@ -33,7 +33,7 @@ impl EngineSubmission {
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct EndedReply {
     /// The run's id.
     pub run: String,
     /// The class of the stop, for example `answered`.

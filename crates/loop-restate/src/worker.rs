@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 
 use crate::carried::Carrier;
 use crate::sdk;
-use crate::wire::{ENGINE, Ended, EngineSubmission, WorkerDomain};
+use crate::wire::{ENGINE, EndedReply, EngineSubmission, WorkerDomain};
 
 /// A worker with one runner for each domain, by name.
 #[derive(Debug, Default)]
@@ -93,11 +93,11 @@ pub enum WorkerError {
 /// How a run begins.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Begun {
+pub(crate) enum Start {
     /// With this event.
     First(Box<Event>),
     /// Not at all: the journal has the run, and it has ended.
-    Ended(Box<Ended>),
+    Ended(Box<EndedReply>),
 }
 
 impl Worker {
@@ -189,7 +189,7 @@ impl Worker {
     }
 
     /// Begins a run with its first event, or returns its end if the journal has it.
-    pub(crate) async fn begin(&self, run: RunId, submission: EngineSubmission) -> Result<Begun, WorkerError> {
+    pub(crate) async fn begin(&self, run: RunId, submission: EngineSubmission) -> Result<Start, WorkerError> {
         let runner = self.runner(&submission.domain)?;
         match runner.journal().read(&run).await {
             Ok(recorded) => {
@@ -199,24 +199,24 @@ impl Worker {
                     return Err(StartError::OtherRequest { key, run }.into());
                 }
                 match state.outcome().filter(|_| state.is_done()) {
-                    Some(outcome) => Ok(Begun::Ended(Box::new(Self::ended(state.started(), outcome)?))),
+                    Some(outcome) => Ok(Start::Ended(Box::new(Self::ended(state.started(), outcome)?))),
                     None => Err(WorkerError::Taken { run }),
                 }
             }
             Err(JournalError::Unknown { .. }) => {
-                Ok(Begun::First(Box::new(runner.first_event(ENGINE, run, submission.item)?)))
+                Ok(Start::First(Box::new(runner.first_event(ENGINE, run, submission.item)?)))
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    pub(crate) fn ended(started: &Started, outcome: &Outcome) -> Result<Ended, WorkerError> {
+    pub(crate) fn ended(started: &Started, outcome: &Outcome) -> Result<EndedReply, WorkerError> {
         let text = match (&outcome.answer, outcome.output.as_ref().filter(|output| output.valid)) {
             (Some(answer), _) => answer.to_string(),
             (None, Some(output)) => output.value.to_string(),
             (None, None) => outcome.document.to_markdown(),
         };
-        Ok(Ended {
+        Ok(EndedReply {
             run: outcome.run.to_string(),
             class: outcome.stop.class.name().to_owned(),
             reason: outcome.stop.reason().to_string(),

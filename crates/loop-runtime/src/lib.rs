@@ -151,7 +151,7 @@ pub mod run {
     pub use crate::drive::callee::RunAsTool;
     pub use crate::drive::check::Validator;
     pub use crate::drive::expire::{expire, note_alone};
-    pub use crate::drive::handle::{Driven, Handle, Remote, Waiting};
+    pub use crate::drive::handle::{DriveResult, Handle, Remote, Waiting};
     pub use crate::drive::request::{Attached, EndedRun, RunRequest};
     pub use crate::drive::start_error::StartError;
     pub use crate::drive::stream::RunStream;
@@ -165,8 +165,8 @@ pub mod run {
 /// Budgets that runs share: of a day, of a month, of a batch.
 pub mod budget {
     pub use loop_journal::shared::{
-        BudgetLimit, LedgerAnswer, MemoryLedger, Reservation, SharedBudget, SharedBudgets, SharedLedger,
-        Span, Taken,
+        BudgetLimit, BudgetUse, LedgerAnswer, MemoryLedger, Reservation, SharedBudget, SharedBudgets,
+        SharedLedger, Span,
     };
 }
 

@@ -6,7 +6,7 @@ use common::world::{
     Log, Stage, Watched, answer, change, contract, default_look, look, runner, says, selections, spec,
 };
 use loop_core::EventKind;
-use loop_core::run::Saved;
+use loop_core::run::SaveState;
 use loop_runtime::{
     RunSpec, Runner, StopReason,
     journal::{Journal as _, StoredJournal, SyncPolicy, replay},
@@ -165,7 +165,11 @@ async fn a_journal_that_fails_at_any_entry_ends_the_run_with_what_there_is() {
         assert!(outcome.document.sections.len() >= sections_before, "at entry {fails_at}");
         sections_before = outcome.document.sections.len();
         // S0-31: it is saved on every way out, this one too, and once.
-        assert!(matches!(outcome.saved, Some(Saved::At { .. })), "at entry {fails_at}: {:?}", outcome.saved);
+        assert!(
+            matches!(outcome.saved, Some(SaveState::At { .. })),
+            "at entry {fails_at}: {:?}",
+            outcome.saved
+        );
         assert_eq!(lines.iter().filter(|line| *line == "save").count(), 1, "at entry {fails_at}");
     }
     assert_eq!(sections_before, 3);

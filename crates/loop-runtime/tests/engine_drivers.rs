@@ -52,7 +52,7 @@ enum Fact {
 }
 
 /// What an engine has of a run, and the run as a process has it.
-struct Kept {
+struct EngineCopy {
     runner: Runner,
     first: Event,
     facts: Vec<Fact>,
@@ -60,7 +60,7 @@ struct Kept {
     projection: Projection,
 }
 
-impl Kept {
+impl EngineCopy {
     async fn begin(runner: &Runner, first: Event) -> Self {
         let run = EngineRun::open(runner, first.clone(), None).unwrap();
         let projection = Projection::open(runner, &run).await.unwrap();
@@ -113,7 +113,7 @@ async fn driven(engine: EngineInMemory, case: &DriverCase) -> DriverRecord {
         };
         says.send(message).unwrap();
     }));
-    let mut kept = Kept::begin(&runner, first).await;
+    let mut kept = EngineCopy::begin(&runner, first).await;
     let mut answers = case.answers.clone();
     let mut works: JoinSet<Settlement> = JoinSet::new();
     let mut in_flight: BTreeMap<WorkKey, CancellationToken> = BTreeMap::new();

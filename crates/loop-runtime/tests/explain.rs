@@ -1,7 +1,7 @@
 //! Each reason in words, as a person reads it.
 
 use loop_core::Certificate;
-use loop_core::gate::{Change, Condition, Effects, Measure, TierCause, TierChange, Written};
+use loop_core::gate::{Condition, CutExtent, Effects, Measure, Remedy, TierCause, TierChange};
 use loop_core::spec::Setting;
 use loop_core::types::{Confidence, PicoUsd, Tier};
 use loop_runtime::{StopReason, report::explain};
@@ -11,7 +11,7 @@ fn condition(reason: StopReason, value: Measure) -> Condition {
 }
 
 fn limit(reason: StopReason, value: Measure, threshold: Measure, setting: Setting, to: Measure) -> Condition {
-    let change = Some(Change { setting, to });
+    let change = Some(Remedy { setting, to });
     Condition { reason, value, threshold: Some(threshold), change }
 }
 
@@ -38,7 +38,7 @@ fn every_reason_is_a_sentence() {
     );
     reads(condition(R::Refused, text("not my job")), "The model refused the work: not my job.");
     let by_rule = |setting: Setting, what: &str| {
-        let change = Some(Change { setting, to: text("feed_back") });
+        let change = Some(Remedy { setting, to: text("feed_back") });
         Condition { change, ..condition(R::Refused, text(what)) }
     };
     reads(
@@ -160,7 +160,7 @@ fn every_reason_is_a_sentence() {
     );
     reads(
         Condition {
-            change: Some(Change { setting: Setting::HighIsFinal, to: text("false") }),
+            change: Some(Remedy { setting: Setting::HighIsFinal, to: text("false") }),
             ..condition(R::Confident, Measure::Confidence(Confidence::High))
         },
         "High confidence, which is final here although something would run. It would have gone on with gate.high_is_final = false.",
@@ -200,7 +200,7 @@ fn every_reason_is_a_sentence() {
             "3 failures of look in a row: the limit of 3 is reached. It would have gone on with gate.breakers.tool_failures = 4.",
         );
     }
-    let denied = Change { setting: Setting::OnDenied, to: text("feed_back") };
+    let denied = Remedy { setting: Setting::OnDenied, to: text("feed_back") };
     reads(
         Condition { change: Some(denied), ..condition(R::Refused, text("wipe: forbidden by gate.forbid")) },
         "Policy denied a call, which ends it: wipe: forbidden by gate.forbid. It would have gone on with gate.on_denied = feed_back.",
@@ -292,13 +292,13 @@ fn what_was_true_beside_the_reason_is_told() {
     let stop = Certificate::new(condition(StopReason::MaxPasses, Measure::Count(2)), vec![other]);
     let reported = "Also true: tier_changed (from pass 2 selector instead of base: the cost limit does not pay for the model).";
     assert!(explain(&stop).ends_with(reported), "{}", explain(&stop));
-    let change = Some(Change { setting: Setting::OutputTokens, to: Measure::Count(1) });
+    let change = Some(Remedy { setting: Setting::OutputTokens, to: Measure::Count(1) });
     let silent = Condition { change, ..condition(StopReason::TokenLimit, Measure::Count(0)) };
     reads(silent, "No call may write anything. It would have gone on with limits.output_tokens = 1.");
 }
 
 fn written(tokens: Option<u64>, reasoning: u64, visible: bool, capped: bool) -> Measure {
-    Measure::Output(Written { tokens, reasoning, visible, capped })
+    Measure::Output(CutExtent { tokens, reasoning, visible, capped })
 }
 
 #[test]

@@ -13,7 +13,7 @@ use loop_runtime::{
     journal::{Entry, Journal, JournalError, MemoryJournal, Recorded, replay},
     models::{ChatModel, Models},
     report::Report,
-    run::{Driven, Forkable, Handle, RunId, StartError, Waiting},
+    run::{DriveResult, Forkable, Handle, RunId, StartError, Waiting},
     tools::{Effect, Registry, ToolContext, ToolDeclaration, ToolResult},
 };
 use serde_json::{Value, json};
@@ -81,8 +81,8 @@ fn entry(recorded: &Recorded, name: &str, nth: usize) -> u64 {
 
 async fn waits(handle: Handle) -> Waiting {
     match handle.driven().await {
-        Driven::Waiting(waiting) => waiting,
-        Driven::Ended(outcome) => panic!("it ended: {:?}", outcome.stop),
+        DriveResult::Waiting(waiting) => waiting,
+        DriveResult::Ended(outcome) => panic!("it ended: {:?}", outcome.stop),
     }
 }
 
@@ -155,10 +155,10 @@ async fn a_fork_after_any_entry_replays_and_repeats_nothing_unasked() {
         let fork = handle.id().clone();
         let mut driven = handle.driven().await;
         for _ in 0..5 {
-            let Driven::Waiting(waiting) = driven else { break };
+            let DriveResult::Waiting(waiting) = driven else { break };
             driven = runner.resume_with(&fork, approved(&waiting)).start().await.unwrap().driven().await;
         }
-        assert!(matches!(driven, Driven::Ended(_)), "after {seq}");
+        assert!(matches!(driven, DriveResult::Ended(_)), "after {seq}");
         // Each change was approved, and has the key that the parent used.
         let lines = log.lines();
         let changes: Vec<&String> =
@@ -185,20 +185,20 @@ async fn a_fork_that_is_cut_off_after_any_entry_is_resumed() {
     let (runner, of, _) = parent(&log, &journal).await;
     let waiting = waits(runner.fork(&of.run, Some(0)).start().await.unwrap()).await;
     let fork = waiting.outcome.run.clone();
-    let mut driven = Driven::Waiting(waiting);
-    while let Driven::Waiting(waiting) = driven {
+    let mut driven = DriveResult::Waiting(waiting);
+    while let DriveResult::Waiting(waiting) = driven {
         driven = runner.resume_with(&fork, approved(&waiting)).start().await.unwrap().driven().await;
     }
-    let Driven::Ended(straight) = driven else { panic!() };
+    let DriveResult::Ended(straight) = driven else { panic!() };
     let recorded = journal.read(&fork).await.unwrap();
     for kept in 1..=recorded.entries.len() {
         let cut = journal_of(&recorded, &recorded.entries[..kept]).await;
         let again = runner.clone().with_journal(Arc::clone(&cut) as Arc<dyn Journal>);
         let mut driven = again.resume(&fork).start().await.unwrap().driven().await;
-        while let Driven::Waiting(waiting) = driven {
+        while let DriveResult::Waiting(waiting) = driven {
             driven = again.resume_with(&fork, approved(&waiting)).start().await.unwrap().driven().await;
         }
-        let Driven::Ended(outcome) = driven else { panic!() };
+        let DriveResult::Ended(outcome) = driven else { panic!() };
         assert_eq!(outcome.stop.reason(), straight.stop.reason(), "after {kept}");
         assert_eq!(outcome.document.to_markdown(), straight.document.to_markdown(), "after {kept}");
         replay(&fork, &cut.read(&fork).await.unwrap()).unwrap();
@@ -232,7 +232,7 @@ async fn a_retry_knows_what_was_found_and_done() {
     let parent = started.parent.as_deref().unwrap();
     assert_eq!((parent.how, parent.effects.len()), (Takeover::Retry, 2));
     assert_ne!(started.nonce, parent_nonce(&journal, &of.run).await);
-    let Driven::Ended(outcome) = handle.driven().await else { panic!() };
+    let DriveResult::Ended(outcome) = handle.driven().await else { panic!() };
     // All that its model asks for was found and done.
     assert_eq!(log.lines().len(), before);
     assert_eq!(outcome.evidence.len(), of.evidence.len());

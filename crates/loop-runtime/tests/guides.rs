@@ -14,7 +14,7 @@ use loop_runtime::{
     observe::{RunEvent, Step, steps},
     people::PersonAnswer,
     read,
-    run::{CancellationToken, Driven, EventKind},
+    run::{CancellationToken, DriveResult, EventKind},
     spec::{ErrorStyle, Limits, Repeats},
     tools::{Effect, ToolDeclaration, ToolPolicy, ToolResult},
 };
@@ -372,8 +372,8 @@ async fn a_run_that_waits_is_left_and_answered_later() -> Tested {
     let runner = agent.runner().clone().leave_when_waiting();
     let item = WorkItem::message("M-1", "A change", "Update Bob's company to EPAM");
     match runner.run(item).start().await?.driven().await {
-        Driven::Ended(outcome) => println!("{}", outcome.stop.reason()),
-        Driven::Waiting(waiting) => {
+        DriveResult::Ended(outcome) => println!("{}", outcome.stop.reason()),
+        DriveResult::Waiting(waiting) => {
             for requested in &waiting.requested {
                 println!("{} {} {}: {}", requested.key, requested.tool, requested.parameters, requested.why);
             }
@@ -417,7 +417,9 @@ async fn a_person_is_asked_a_question() -> Tested {
     let runner = builder.ask_people().build()?.runner().clone();
     let runner = runner.with_journal(Arc::new(MemoryJournal::new())).leave_when_waiting();
     let item = WorkItem::message("M-1", "Paint", "Paint it");
-    let Driven::Waiting(waiting) = runner.run(item).start().await?.driven().await else { panic!("it asks") };
+    let DriveResult::Waiting(waiting) = runner.run(item).start().await?.driven().await else {
+        panic!("it asks")
+    };
     let requested = &waiting.requested[0];
     assert!(requested.is_question);
     let (key, answer) = (requested.key, PersonAnswer::Answered { text: "blue".into() });

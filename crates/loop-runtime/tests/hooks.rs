@@ -18,14 +18,15 @@ use loop_core::{Event, EventKind, Run, RunSpec, StopReason};
 use loop_inspect::audit::JournalAudit;
 use loop_runtime::Runner;
 use loop_runtime::hooks::{
-    DecisionLinks, Delivered, Hook, HookEvent, HookMessage, HookSender, Hooks, MAX_DELIVERIES, QueuedMessage,
+    DecisionLinks, DeliveryResult, Hook, HookEvent, HookMessage, HookSender, Hooks, MAX_DELIVERIES,
+    QueuedMessage,
 };
 use loop_runtime::journal::prune::Retention;
 use loop_runtime::journal::{Durability, Entry, Journal, JournalError, StoredJournal, replay};
 use loop_runtime::models::Models;
 use loop_runtime::observe::RunEvent;
 use loop_runtime::people::PersonRequest;
-use loop_runtime::run::{Driven, Handle};
+use loop_runtime::run::{DriveResult, Handle};
 use loop_runtime::tools::ToolDeclaration;
 use serde_json::Value;
 
@@ -178,7 +179,7 @@ async fn what_does_not_arrive_stays_and_arrives_later_under_the_same_id() {
     // Another process, later.
     let other = StoredJournal::open(folder.path().join("journal.db")).unwrap();
     let hooks = Hooks::new([hook("desk", &on, To(Arc::clone(&receiver)))]);
-    for (sent, is_left) in [(Delivered::Yes, false), (Delivered::Yes, true)].into_iter().rev() {
+    for (sent, is_left) in [(DeliveryResult::Yes, false), (DeliveryResult::Yes, true)].into_iter().rev() {
         let reports = hooks.deliver(&other, other.outbox().await.unwrap()).await.unwrap();
         assert_eq!(reports.len(), 1, "the other hook is not one of these");
         assert_eq!(reports[0].delivered == sent, !is_left);
@@ -318,8 +319,8 @@ fn waiting_loop_of(spec: RunSpec, journal: &StoredJournal, on: &[HookEvent]) -> 
 
 async fn waits(handle: Handle) -> RunId {
     match handle.driven().await {
-        Driven::Waiting(waiting) => waiting.outcome.run,
-        Driven::Ended(outcome) => panic!("it ended: {:?}", outcome.stop),
+        DriveResult::Waiting(waiting) => waiting.outcome.run,
+        DriveResult::Ended(outcome) => panic!("it ended: {:?}", outcome.stop),
     }
 }
 

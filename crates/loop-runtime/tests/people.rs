@@ -14,7 +14,7 @@ use loop_runtime::{
     Outcome, Runner, StopReason,
     journal::{Entry, Journal, JournalError, MemoryJournal, StoredJournal, replay},
     models::Models,
-    run::{Driven, RunId, StartError, StopClass, Waiting},
+    run::{DriveResult, RunId, StartError, StopClass, Waiting},
     tools::{Registry, ToolDeclaration, ToolResult},
 };
 
@@ -32,8 +32,8 @@ fn left(log: &Log, stage: Stage) -> Runner {
 
 async fn waits(runner: &Runner) -> Waiting {
     match runner.run(common::item()).start().await.unwrap().driven().await {
-        Driven::Waiting(waiting) => waiting,
-        Driven::Ended(outcome) => panic!("it ended: {:?}", outcome.stop),
+        DriveResult::Waiting(waiting) => waiting,
+        DriveResult::Ended(outcome) => panic!("it ended: {:?}", outcome.stop),
     }
 }
 
@@ -80,7 +80,7 @@ async fn a_run_that_waits_is_left_and_goes_on_with_the_answers() {
 
     // One of two answers: it waits on.
     let driven = runner.resume_with(&run, [says_no(&waiting, 1)]).start().await.unwrap().driven().await;
-    let Driven::Waiting(waiting) = driven else { panic!("{driven:?}") };
+    let DriveResult::Waiting(waiting) = driven else { panic!("{driven:?}") };
     assert_eq!(waiting.requested.len(), 1);
     assert_eq!(log.count("tool change"), 0);
 

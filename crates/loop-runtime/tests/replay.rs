@@ -13,7 +13,7 @@ use loop_prompts::{Layout, Prompts};
 use loop_runtime::journal::{Recorded, replay};
 use loop_runtime::models::{Models, Offline, Scripted};
 use loop_runtime::people::PersonAnswer;
-use loop_runtime::run::{Driven, RunId};
+use loop_runtime::run::{DriveResult, RunId};
 use loop_runtime::tools::{Effect, Registry, ToolDeclaration, ToolPolicy, ToolResult};
 use loop_runtime::{RunSpec, Runner, WorkItem};
 use serde_json::json;
@@ -95,7 +95,9 @@ async fn rebooted() -> (Runner, RunId) {
 async fn rebooted_by(reboots: Arc<AtomicU32>) -> (Runner, RunId) {
     let runner = desk(Arc::default(), reboots);
     let item = WorkItem::new("T-1", "ticket", "It hangs", "Reboot it.");
-    let Driven::Waiting(waiting) = runner.run(item).start().await.unwrap().driven().await else { panic!() };
+    let DriveResult::Waiting(waiting) = runner.run(item).start().await.unwrap().driven().await else {
+        panic!()
+    };
     let requested = &waiting.requested[0];
     let (key, binding) = (requested.key, Some(requested.binding));
     let yes = EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding };

@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::world::{End, Log, Stage, Watched, answer, look, refuses, runner, says, unselected};
-use loop_core::run::Saved;
+use loop_core::run::SaveState;
 use loop_core::types::FailureKind;
 use loop_runtime::{
     Outcome, Runner, StopReason, WorkItem,
@@ -29,7 +29,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 #[track_caller]
 fn is_saved(outcome: &Outcome, path: &Path) -> Value {
-    assert_eq!(outcome.saved, Some(Saved::At { location: path.display().to_string().into() }));
+    assert_eq!(outcome.saved, Some(SaveState::At { location: path.display().to_string().into() }));
     let report: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     assert_eq!(report["stop"]["reason"], outcome.stop.reason().name());
     assert_eq!(report["run"], outcome.run.as_str());
@@ -130,7 +130,7 @@ async fn a_folder_that_cannot_be_written_is_told_and_changes_no_reason() {
     let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
     let outcome = saving(folder.path(), "file/{item}.json", &log, stage).run(common::item()).await.unwrap();
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
-    let Some(Saved::Not { message }) = &outcome.saved else { panic!("{:?}", outcome.saved) };
+    let Some(SaveState::Not { message }) = &outcome.saved else { panic!("{:?}", outcome.saved) };
     assert!(message.contains("file/T-1.json"), "{message}");
     let found = std::fs::read_to_string(folder.path().join("file")).unwrap();
     assert_eq!((found.as_str(), files(folder.path()).len()), ("in the way", 1));
@@ -143,7 +143,7 @@ async fn what_cannot_be_put_in_place_leaves_what_was_there_and_no_part_of_itself
     std::fs::create_dir_all(folder.path().join("T-1.json/occupied")).unwrap();
     let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
     let outcome = saving(folder.path(), "{item}.json", &log, stage).run(common::item()).await.unwrap();
-    assert!(matches!(outcome.saved, Some(Saved::Not { .. })));
+    assert!(matches!(outcome.saved, Some(SaveState::Not { .. })));
     assert_eq!(files(folder.path()), [folder.path().join("T-1.json")]);
 }
 
@@ -159,7 +159,7 @@ async fn runs_that_save_to_one_place_leave_one_whole_report() {
         tokio::spawn(async move { runner.run(common::item()).await.unwrap() })
     });
     for run in futures::future::join_all(runs.collect::<Vec<_>>()).await {
-        assert!(matches!(run.unwrap().saved, Some(Saved::At { .. })));
+        assert!(matches!(run.unwrap().saved, Some(SaveState::At { .. })));
         serde_json::from_str::<Value>(&std::fs::read_to_string(&path).unwrap()).unwrap();
     }
     assert_eq!(files(folder.path()), [path]);
@@ -191,7 +191,7 @@ async fn a_saver_that_panics_or_hangs_costs_the_outcome_nothing() {
         let runner = runner(unselected(), &log, stage).with_saver(Arc::new(rude));
         let outcome = runner.run(common::item()).await.unwrap();
         assert_eq!(outcome.stop.reason(), StopReason::Confident);
-        assert_eq!(outcome.saved, Some(Saved::Not { message: message.into() }));
+        assert_eq!(outcome.saved, Some(SaveState::Not { message: message.into() }));
     }
 }
 
@@ -224,7 +224,7 @@ async fn all_tries_to_save_share_one_limit() {
         let began = tokio::time::Instant::now();
         let outcome = runner.with_save_limit(Duration::from_secs(1)).run(common::item()).await.unwrap();
         assert_eq!(outcome.stop.reason(), StopReason::Confident);
-        let Some(Saved::Not { message }) = outcome.saved else { panic!("{:?}", outcome.saved) };
+        let Some(SaveState::Not { message }) = outcome.saved else { panic!("{:?}", outcome.saved) };
         (message.to_string(), log.count("save"), log.count("ended"), began.elapsed().as_millis())
     };
     // The second try is cut off at what the first has left.
@@ -258,8 +258,8 @@ async fn stopped(saver: (u64, u64), stops: &[(u64, StopMode)]) -> (Outcome, u64,
     (outcome, at, [log.count("save"), log.count("ended")])
 }
 
-fn not_saved(message: &str) -> Option<Saved> {
-    Some(Saved::Not { message: message.into() })
+fn not_saved(message: &str) -> Option<SaveState> {
+    Some(SaveState::Not { message: message.into() })
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::world::{Log, Stage, answer, notes, runner, says, unselected};
 use loop_core::EventKind;
-use loop_core::run::Saved;
+use loop_core::run::SaveState;
 use loop_runtime::{
     Outcome, Runner, StopReason,
     run::StopClass,
@@ -57,7 +57,7 @@ async fn ran(server: &MockServer) -> (Outcome, Vec<Request>) {
 fn unsaved(outcome: &Outcome) -> &str {
     assert_eq!((outcome.stop.reason(), outcome.stop.class), (StopReason::Confident, StopClass::Answered));
     assert_eq!(outcome.document.sections.len(), 3);
-    let Some(Saved::Not { message }) = &outcome.saved else { panic!("{:?}", outcome.saved) };
+    let Some(SaveState::Not { message }) = &outcome.saved else { panic!("{:?}", outcome.saved) };
     assert!(!message.contains('\n') && !message.contains("of-this-test"), "{message}");
     message
 }
@@ -75,7 +75,7 @@ async fn a_report_is_posted_as_the_file_would_be() {
     let (outcome, requests) = ran(&server).await;
     assert_eq!(
         outcome.saved,
-        Some(Saved::At { location: server.uri().into() }),
+        Some(SaveState::At { location: server.uri().into() }),
         "a key may stand in the path"
     );
     assert_eq!(requests[0].headers["idempotency-key"], format!("{}/0/save", outcome.run).as_str());
@@ -124,7 +124,7 @@ async fn a_server_may_say_where_the_report_is() {
         if expected.chars().count() > 500 {
             expected = expected.chars().take(499).chain(['…']).collect();
         }
-        assert_eq!(outcome.saved, Some(Saved::At { location: expected.into() }));
+        assert_eq!(outcome.saved, Some(SaveState::At { location: expected.into() }));
     }
 }
 
@@ -135,7 +135,7 @@ async fn a_save_that_may_pass_is_sent_again_with_the_same_key() {
         let busy = || code(status).insert_header("retry-after", "0");
         let server = server([busy(), busy(), code(200)]).await;
         let (outcome, requests) = ran(&server).await;
-        assert!(matches!(outcome.saved, Some(Saved::At { .. })), "{status}: {:?}", outcome.saved);
+        assert!(matches!(outcome.saved, Some(SaveState::At { .. })), "{status}: {:?}", outcome.saved);
         let key = format!("{}/0/save", outcome.run);
         let keys: Vec<_> =
             requests.iter().map(|request| request.headers["idempotency-key"].clone()).collect();
@@ -153,7 +153,7 @@ async fn a_server_says_how_long_to_wait_and_not_for_ever() {
     let date = httpdate::fmt_http_date(std::time::SystemTime::UNIX_EPOCH);
     let server = server([code(503).insert_header("retry-after", date), code(200)]).await;
     let (outcome, requests) = ran(&server).await;
-    assert_eq!((requests.len(), matches!(outcome.saved, Some(Saved::At { .. }))), (2, true));
+    assert_eq!((requests.len(), matches!(outcome.saved, Some(SaveState::At { .. }))), (2, true));
 
     let server = self::server([code(429).insert_header("retry-after", "1")]).await;
     let runner = saving(&format!("{}/reports", server.uri()));

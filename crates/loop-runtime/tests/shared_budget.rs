@@ -12,8 +12,8 @@ use loop_core::{RunSpec, StopReason, WorkItem};
 use loop_llm::Scripted;
 use loop_runtime::Runner;
 use loop_runtime::budget::{
-    BudgetLimit, LedgerAnswer, MemoryLedger, Reservation, SharedBudget, SharedBudgets, SharedLedger, Span,
-    Taken,
+    BudgetLimit, BudgetUse, LedgerAnswer, MemoryLedger, Reservation, SharedBudget, SharedBudgets,
+    SharedLedger, Span,
 };
 use loop_runtime::journal::{Journal, JournalError, MemoryJournal, StoredJournal};
 use loop_runtime::models::Models;
@@ -115,7 +115,7 @@ async fn walk(ledgers: &[Arc<dyn SharedLedger>], seed: u64, steps: u32) {
         let reader = &ledgers[numbers.below(ledgers.len() as u64) as usize];
         for id in ["day", "month"] {
             let taken = reader.taken(id).await.unwrap();
-            let expected = Taken { spent: PicoUsd(known.spent), reserved: PicoUsd(known.reserved()) };
+            let expected = BudgetUse { spent: PicoUsd(known.spent), reserved: PicoUsd(known.reserved()) };
             assert_eq!(taken, expected, "seed {seed}: {id}");
             // I-1, over all runs.
             assert!(taken.total() <= PicoUsd(1_000), "seed {seed}: {id}: {taken:?}");
@@ -211,7 +211,7 @@ async fn a_run_without_a_process_is_settled_at_its_whole_amount() {
     assert_eq!(alive.taken("month").await.unwrap().total(), PicoUsd(10), "its process is there");
     drop(lock);
     alive.settle_leases().await.unwrap();
-    let given_up = Taken { spent: PicoUsd(7), reserved: PicoUsd(0) };
+    let given_up = BudgetUse { spent: PicoUsd(7), reserved: PicoUsd(0) };
     assert_eq!(alive.taken("month").await.unwrap(), given_up);
     // A late settlement changes nothing.
     dead.settle(&RunId::new("batch-dead"), "1/main 1", PicoUsd(1)).await.unwrap();
@@ -367,7 +367,7 @@ impl SharedLedger for Failing {
         }
     }
 
-    async fn taken(&self, budget: &str) -> Result<Taken, JournalError> {
+    async fn taken(&self, budget: &str) -> Result<BudgetUse, JournalError> {
         self.inner.taken(budget).await
     }
 }

@@ -16,7 +16,7 @@ use loop_runtime::{
     journal::{Journal, MemoryJournal},
     models::{ModelSpec, Price},
     people::PersonAnswer,
-    run::{Driven, EventKind as Kind, RunId, StopMode},
+    run::{DriveResult, EventKind as Kind, RunId, StopMode},
     spec::Limits,
     tools::{ToolContext, ToolDeclaration, ToolPolicy},
 };
@@ -327,7 +327,7 @@ async fn a_run_below_that_waits_for_a_person_is_left_and_continued_with_its_call
     let journal = memory();
     let runner = asking(&journal, AgentBuilder::ask_people).runner().clone().leave_when_waiting();
     let request = runner.run(WorkItem::message("message", "send it", "send it")).start().await.unwrap();
-    let Driven::Waiting(waiting) = request.driven().await else { panic!("nothing was asked") };
+    let DriveResult::Waiting(waiting) = request.driven().await else { panic!("nothing was asked") };
     let root = waiting.outcome.run.clone();
     let [requested] = &waiting.requested[..] else { panic!("{:?}", waiting.requested) };
     assert_eq!(&*requested.tool, "send");

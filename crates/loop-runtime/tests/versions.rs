@@ -12,7 +12,7 @@ use loop_core::{EventKind, Note};
 use loop_runtime::{
     Runner, StopReason,
     journal::{Entry, Journal, MemoryJournal, Recorded, ReplayError},
-    run::{Driven, Program, RunId, StartError, Waiting},
+    run::{DriveResult, Program, RunId, StartError, Waiting},
 };
 
 /// The program `loopgate MAJOR.0.0`, whose decisions have this revision.
@@ -35,7 +35,7 @@ impl Waits {
         let runner = runner(unselected(), &log, stage).with_people().leave_when_waiting();
         let runner = runner.with_journal(Arc::new(MemoryJournal::new()));
         let driven = runner.clone().acting_as(program).run(common::item()).start().await.unwrap();
-        let Driven::Waiting(waiting) = driven.driven().await else { panic!("it waits") };
+        let DriveResult::Waiting(waiting) = driven.driven().await else { panic!("it waits") };
         Self { runner, waiting }
     }
 
@@ -108,7 +108,7 @@ async fn an_older_program_leaves_a_run_of_a_newer_one_alone() {
     let taken = Waits::begun_by(old.clone()).await;
     let by_new = taken.runner.clone().acting_as(new.clone());
     let handle = by_new.resume(taken.id()).start().await.unwrap();
-    assert!(matches!(handle.driven().await, Driven::Waiting(_)));
+    assert!(matches!(handle.driven().await, DriveResult::Waiting(_)));
     for waits in [begun, taken] {
         let before = waits.recorded().await.entries;
         let error = waits.answered_at(old.clone()).await.unwrap_err();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::gate::{Change, Measure};
+use loop_core::gate::{Measure, Remedy};
 use loop_core::run::{Phase, StopMode};
 use loop_core::spec::Setting;
 use loop_core::types::Status;
@@ -61,7 +61,7 @@ fn changed(spec: &RunSpec, continuation: &Continuation) -> Option<RunSpec> {
             (_, Ok(count)) => Measure::Count(count),
             (_, Err(_)) => Measure::Text(change.to.as_str().into()),
         };
-        Change { setting, to }.applied(&spec)
+        Remedy { setting, to }.applied(&spec)
     })
 }
 

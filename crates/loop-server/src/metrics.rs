@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::extract::{MatchedPath, Request};
 use axum::middleware::Next;
 use axum::response::Response;
-use loop_runtime::budget::{SharedBudget, Taken};
+use loop_runtime::budget::{BudgetUse, SharedBudget};
 use tokio::time::Instant;
 
 use crate::caller::Caller;
@@ -18,9 +18,9 @@ use crate::engine::{DomainLoad, Engine};
 /// The bounds of the buckets of times, in seconds.
 const BUCKETS: [f64; 9] = [0.001, 0.005, 0.02, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0];
 
-type More = Box<dyn Fn(&dyn Fn(&str) -> bool) -> String + Send + Sync>;
+type ExtraMetrics = Box<dyn Fn(&dyn Fn(&str) -> bool) -> String + Send + Sync>;
 
-static MORE: OnceLock<More> = OnceLock::new();
+static MORE: OnceLock<ExtraMetrics> = OnceLock::new();
 
 /// Adds metrics of runs to those of the server. `more` gets a function that says whether a caller may see a domain, and
 /// returns text in the format of Prometheus. Only the first call in a process has an effect.
@@ -32,12 +32,12 @@ pub fn more_metrics(more: impl Fn(&dyn Fn(&str) -> bool) -> String + Send + Sync
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     /// By method, path and status. Paths are those of the table of routes, so their number is bounded.
-    requests: Mutex<BTreeMap<(String, String, u16), Times>>,
+    requests: Mutex<BTreeMap<(String, String, u16), RequestTimes>>,
 }
 
 /// The times that requests took until their response began.
 #[derive(Clone, Debug, Default)]
-struct Times {
+struct RequestTimes {
     count: u64,
     seconds: f64,
     buckets: [u64; BUCKETS.len()],
@@ -77,7 +77,7 @@ impl Metrics {
         &self,
         engine: &Engine,
         audit: &Audit,
-        budgets: &[(Arc<str>, SharedBudget, Taken)],
+        budgets: &[(Arc<str>, SharedBudget, BudgetUse)],
         caller: &Caller,
     ) -> String {
         let mut text = String::new();

@@ -2,7 +2,7 @@
 
 use loop_core::policy::Taint;
 use loop_core::run::{CallModel, CheckResult, History, Lack, PromptSize, Provenance, Refusal, SaveResult};
-use loop_core::types::{CommandKey, Digest, FailureKind, ModelFailure, Observation, Received, Status, Usage};
+use loop_core::types::{CommandKey, Digest, FailureKind, ModelFailure, Observation, Receipt, Status, Usage};
 use loop_core::{EventKind, Facts, Run, WorkItem};
 use serde_json::json;
 
@@ -93,7 +93,7 @@ pub fn failure(retryable: bool) -> ModelFailure {
         partial: None,
         served_model: None,
         usage: Some(used(10, 0)),
-        received: Received::default(),
+        received: Receipt::default(),
     }
 }
 

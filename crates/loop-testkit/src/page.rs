@@ -18,7 +18,7 @@ pub enum Node {
 }
 
 /// An open element: its name, its attributes, and its content so far.
-type Open = (String, Vec<(String, String)>, Vec<Node>);
+type OpenElement = (String, Vec<(String, String)>, Vec<Node>);
 
 const VOID: [&str; 5] = ["!DOCTYPE", "meta", "hr", "input", "link"];
 const KNOWN: [&str; 69] = [
@@ -101,7 +101,7 @@ const KNOWN: [&str; 69] = [
 pub fn inert(html: &str, own: &[&str]) -> Node {
     let begin: String = html.chars().take(200).filter(|c| *c != '\n').collect();
     assert!(begin.starts_with("<!DOCTYPE html><html lang=\"en\">"), "{begin}");
-    let mut stack: Vec<Open> = vec![("page".to_owned(), Vec::new(), Vec::new())];
+    let mut stack: Vec<OpenElement> = vec![("page".to_owned(), Vec::new(), Vec::new())];
     let mut rest = html;
     while let Some((text, after)) = rest.split_once('<') {
         push_text(&mut stack, text);
@@ -139,11 +139,11 @@ pub fn inert(html: &str, own: &[&str]) -> Node {
 }
 
 #[track_caller]
-fn push(stack: &mut [Open], node: Node) {
+fn push(stack: &mut [OpenElement], node: Node) {
     stack.last_mut().expect("an element is open").2.push(node);
 }
 
-fn push_text(stack: &mut [Open], text: &str) {
+fn push_text(stack: &mut [OpenElement], text: &str) {
     assert!(!text.contains('>'), "a bare > in {text:?}");
     let invisible = text.chars().find(|c| *c != '\n' && *c != '\t' && !loop_core::types::is_clean(*c));
     assert_eq!(invisible, None, "a character that is not seen in {text:?}");

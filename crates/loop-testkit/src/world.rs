@@ -139,7 +139,7 @@ impl World {
             history: None,
             provenance: before.provenance.clone(),
         };
-        let (run, first, notes) = Run::start_from(id, Arc::clone(&spec), names, (of, parent), facts)?;
+        let (run, first, notes) = Run::start_from(id, Arc::clone(&spec), names, of, parent, facts)?;
         let journal = vec![(first, notes.clone(), run.state().clone())];
         let (checker, violations) = Checker::start(&run, &notes);
         assert_eq!(violations, []);

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use loop_core::types::{Received, SubCallUse, Usage};
+use loop_core::types::{Receipt, SubCallUse, Usage};
 
 /// A model that chooses among candidates.
 ///
@@ -37,7 +37,7 @@ pub struct SubCallReply {
     /// Tokens as reported. `None`: not reported.
     pub usage: Option<Usage>,
     /// What was received of the reply.
-    pub received: Received,
+    pub received: Receipt,
     /// The model that served, as the provider reports it. `None`: not reported.
     pub served_model: Option<Arc<str>>,
 }
@@ -59,7 +59,7 @@ pub struct AskError {
     /// Tokens that the failed call used. `None`: not known.
     pub usage: Option<Usage>,
     /// What was received before the failure.
-    pub received: Received,
+    pub received: Receipt,
     /// The model that served, as the provider reports it. `None`: not reported.
     pub served_model: Option<Arc<str>>,
 }
@@ -74,12 +74,12 @@ impl AskError {
 
 /// The model that a tool is given: it admits one question, and keeps what was used even if the tool does not
 /// live to tell.
-pub(crate) struct Metered {
+pub(crate) struct MeteredModel {
     model: Arc<dyn AskModel>,
     used: Mutex<Option<SubCallUse>>,
 }
 
-impl Metered {
+impl MeteredModel {
     pub(crate) fn new(model: Arc<dyn AskModel>) -> Self {
         Self { model, used: Mutex::new(None) }
     }
@@ -96,7 +96,7 @@ impl Metered {
 }
 
 #[async_trait]
-impl AskModel for Metered {
+impl AskModel for MeteredModel {
     async fn choose(&self, request: &ChoiceRequest) -> Result<SubCallReply, AskError> {
         {
             let mut used = self.meter();
@@ -104,7 +104,7 @@ impl AskModel for Metered {
                 return Err(AskError {
                     message: "one sub-call was granted and it was made".to_owned(),
                     usage: None,
-                    received: Received::default(),
+                    received: Receipt::default(),
                     served_model: None,
                 });
             }

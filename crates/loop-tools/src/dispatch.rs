@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::apart::apart;
-use crate::ask::{AskModel, Metered};
+use crate::ask::{AskModel, MeteredModel};
 use crate::context::{Credentials, ToolContext};
 use crate::declaration::ToolDeclaration;
 use crate::judge::{Reading, judge, unknown_tool};
@@ -139,7 +139,7 @@ struct Running {
     _leaving: DropGuard,
     deadline: Instant,
     timeout_ms: u64,
-    meter: Option<Arc<Metered>>,
+    meter: Option<Arc<MeteredModel>>,
 }
 
 impl Running {
@@ -158,7 +158,7 @@ impl Running {
         }
         let deadline = Instant::now() + Duration::from_millis(timeout_ms.min(LONGEST_MS));
         context.deadline = Some(deadline);
-        let meter = context.ask.take().map(|model| Arc::new(Metered::new(model)));
+        let meter = context.ask.take().map(|model| Arc::new(MeteredModel::new(model)));
         context.ask = meter.clone().map(|meter| meter as Arc<dyn AskModel>);
         let _leaving = context.cancel.clone().drop_guard();
         let tool = Arc::clone(&entry.tool);

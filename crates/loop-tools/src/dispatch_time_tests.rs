@@ -185,17 +185,17 @@ impl AskModel for Slow {
         Ok(SubCallReply {
             text: String::new(),
             usage: Some(Usage { input: 5, ..Usage::default() }),
-            received: loop_core::types::Received::default(),
+            received: loop_core::types::Receipt::default(),
             served_model: None,
         })
     }
 }
 
 /// Asks twice, and then does as the parameters say.
-struct Curious(ToolDeclaration);
+struct AsksTwice(ToolDeclaration);
 
 #[async_trait]
-impl Tool for Curious {
+impl Tool for AsksTwice {
     fn spec(&self) -> &ToolDeclaration {
         &self.0
     }
@@ -214,7 +214,7 @@ impl Tool for Curious {
 #[tokio::test(start_paused = true)]
 async fn what_a_question_used_is_told_however_the_tool_ends() {
     // S0-65, S0-119, S0-128, T13: one grant, one call, and its cost is never lost.
-    let registry = Registry::builder().tool(Curious(declaration())).build().unwrap();
+    let registry = Registry::builder().tool(AsksTwice(declaration())).build().unwrap();
     let used = Some(Usage { input: 5, ..Usage::default() });
     let cases = [
         ("FINE", 10, Status::Ok, used),

@@ -4,7 +4,7 @@
 
 use std::sync::Mutex;
 
-use loop_core::types::{Effect, Observation, Received, Scope, Status};
+use loop_core::types::{Effect, Observation, Receipt, Scope, Status};
 use serde_json::json;
 
 use super::*;
@@ -38,7 +38,7 @@ struct Model {
 impl AskModel for Model {
     async fn choose(&self, request: &ChoiceRequest) -> Result<SubCallReply, AskError> {
         self.requested.lock().unwrap().push(request.clone());
-        let received = Received::default();
+        let received = Receipt::default();
         match self.reply {
             Some(text) => Ok(SubCallReply { text: text.into(), usage: None, received, served_model: None }),
             None => Err(AskError { message: "overloaded".into(), usage: None, received, served_model: None }),

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use loop_core::types::{Effect, Observation, Received, Scope, Status, Usage};
+use loop_core::types::{Effect, Observation, Receipt, Scope, Status, Usage};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -50,7 +50,7 @@ impl AskModel for Model {
                 return Err(AskError {
                     message: "overloaded".into(),
                     usage: Some(USAGE),
-                    received: Received::default(),
+                    received: Receipt::default(),
                     served_model: None,
                 });
             }
@@ -61,12 +61,7 @@ impl AskModel for Model {
             }
         };
         let served_model = Some("filter-2".into());
-        Ok(SubCallReply {
-            text: text.into(),
-            usage: Some(USAGE),
-            received: Received::default(),
-            served_model,
-        })
+        Ok(SubCallReply { text: text.into(), usage: Some(USAGE), received: Receipt::default(), served_model })
     }
 }
 

@@ -36,7 +36,7 @@ pub fn push_lines<T>(text: &mut String, all: &[T], mut push: impl FnMut(&mut Str
 /// JSON with a member a line, or on one line where that would be longer than `max` bytes: indenting what is deep takes a
 /// hundred bytes for each byte of it.
 pub fn pretty(value: &Value, max: usize) -> String {
-    let mut text = Bounded { bytes: Vec::new(), max };
+    let mut text = BoundedBytes { bytes: Vec::new(), max };
     let written = value.serialize(&mut Serializer::pretty(&mut text)).ok();
     let indented = written.and_then(|()| String::from_utf8(text.bytes).ok());
     indented.unwrap_or_else(|| value.to_string())
@@ -123,12 +123,12 @@ fn push_cell(text: &mut String, cell: &str) {
 }
 
 /// Takes so many bytes and no more.
-struct Bounded {
+struct BoundedBytes {
     bytes: Vec<u8>,
     max: usize,
 }
 
-impl io::Write for Bounded {
+impl io::Write for BoundedBytes {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.bytes.len() + bytes.len() > self.max {
             return Err(io::ErrorKind::FileTooLarge.into());

@@ -129,7 +129,7 @@ fn baselines(path: &Path) -> Result<BTreeMap<String, Counts>, Failure> {
 
 /// The result of a comparison, a line each.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Compared {
+struct Comparison {
     /// Every case that was counted now.
     rows: Vec<String>,
     /// The cases that grew too much or have no earlier count.
@@ -138,8 +138,8 @@ struct Compared {
     improved: Vec<String>,
 }
 
-fn compared(before: &Counts, now: &Counts) -> Compared {
-    let mut compared = Compared::default();
+fn compared(before: &Counts, now: &Counts) -> Comparison {
+    let mut compared = Comparison::default();
     for (case, now) in now {
         let Some(before) = before.get(case) else {
             compared.rows.push(format!("{case:28} {:>14} {now:>14}", "-"));

@@ -38,7 +38,7 @@ const PLACES: usize = 6;
 
 /// The result of converting a package.
 #[derive(Debug, Default)]
-pub(super) struct Converted {
+pub(super) struct ConvertedPackage {
     /// The providers in which models of a provider are looked up that it does not list itself.
     pub(super) fallback: BTreeMap<String, Vec<String>>,
     /// One object for each model, by provider, in the package's order, which decides between rules.
@@ -60,8 +60,8 @@ impl Notes {
 }
 
 /// Converts the chat models of our providers.
-pub(super) fn convert(package: &Value) -> Converted {
-    let mut converted = Converted::default();
+pub(super) fn convert(package: &Value) -> ConvertedPackage {
+    let mut converted = ConvertedPackage::default();
     for name in PROVIDERS {
         let providers = list(package, "providers").iter();
         let Some(provider) = providers.into_iter().find(|provider| text(provider, "id") == name) else {
@@ -210,9 +210,7 @@ fn hours(constraint: Option<&Value>) -> Option<(&str, &str)> {
 
 /// One price: each token class, and all of them again for each input threshold at which one changes.
 fn rates(prices: &Value, called: &str, notes: &mut Notes) -> Result<Map<String, Value>, String> {
-    let Some(members) = prices.as_object() else {
-        return Err("has no price".to_owned());
-    };
+    let Some(members) = prices.as_object() else { return Err("has no price".to_owned()) };
     for key in members.keys() {
         let is_known = key == "is" || CLASSES.iter().any(|(name, _)| name == key);
         if !is_known && !NEVER_REQUESTED.contains(&key.as_str()) {

@@ -60,14 +60,14 @@ impl fmt::Display for Id {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) id: Id,
-    pub(super) state: State,
+    pub(super) state: Coverage,
     /// Its line in the file, from 1.
     pub(super) line: usize,
 }
 
 /// How far a requirement is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum Coverage {
     /// A test names it.
     Test,
     /// A later decision contradicts it: the number of the record that says so.
@@ -76,16 +76,16 @@ pub(super) enum State {
     Doc,
 }
 
-impl State {
+impl Coverage {
     /// The text of a row and its state, which its end names in parentheses unless a test names the row.
-    fn split(row: &str) -> Option<(&str, State)> {
+    fn split(row: &str) -> Option<(&str, Coverage)> {
         if let Some((text, number)) = row.split_once(" (decision: ADR ") {
             let number = number.strip_suffix(')').filter(|number| number.len() == 4)?;
-            return Some((text, State::Decision(number.parse().ok()?)));
+            return Some((text, Coverage::Decision(number.parse().ok()?)));
         }
-        let Some((text, reason)) = row.split_once(" (doc: ") else { return Some((row, State::Test)) };
+        let Some((text, reason)) = row.split_once(" (doc: ") else { return Some((row, Coverage::Test)) };
         reason.strip_suffix(')').filter(|reason| !reason.is_empty())?;
-        Some((text, State::Doc))
+        Some((text, Coverage::Doc))
     }
 }
 
@@ -95,7 +95,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>, Vec<String>> {
     for (index, line) in text.lines().enumerate() {
         let line_number = index + 1;
         let Some(row) = line.strip_prefix("- ") else { continue };
-        let problem = match row.split_once(": ").and_then(|(id, text)| Some((id, State::split(text)?))) {
+        let problem = match row.split_once(": ").and_then(|(id, text)| Some((id, Coverage::split(text)?))) {
             None => {
                 "it is not `- ID: text`, with `(decision: ADR NNNN)` or `(doc: reason)` at most".to_owned()
             }
@@ -179,8 +179,11 @@ mod tests {
             "# Title\n\n- @0-1: first\n- %1: both (decision: ADR 0005)\n- @0-2: third (doc: an (old) aim)\n";
         let rows = parse(&sample(text)).unwrap();
         let row = |id: &str, state, line| Row { id: Id::parse(&sample(id)).unwrap(), state, line };
-        let expected =
-            [row("@0-1", State::Test, 3), row("%1", State::Decision(5), 4), row("@0-2", State::Doc, 5)];
+        let expected = [
+            row("@0-1", Coverage::Test, 3),
+            row("%1", Coverage::Decision(5), 4),
+            row("@0-2", Coverage::Doc, 5),
+        ];
         assert_eq!(rows, expected);
     }
 

@@ -17,9 +17,9 @@ use crate::types::Status;
 
 /// The counts of consecutive failures, up to the last call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct Trouble {
+pub(crate) struct FailureCounts {
     /// Tools whose last call failed.
-    failing: BTreeMap<Arc<str>, Failing>,
+    failing: BTreeMap<Arc<str>, FailingTool>,
     /// Failures of one kind since a tool that had failed succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     dead_end: Option<DeadEnd>,
@@ -31,7 +31,7 @@ pub(crate) struct Trouble {
 
 /// A tool whose last call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct Failing {
+struct FailingTool {
     /// Consecutive failures, from 1.
     times: u32,
     /// Whether the last failure was permanent.
@@ -49,7 +49,7 @@ struct DeadEnd {
     from_pass: u32,
 }
 
-impl Trouble {
+impl FailureCounts {
     /// Counts the verdict of a call.
     pub(crate) fn judged(&mut self, verdict: &Verdict) {
         match verdict {
@@ -82,7 +82,7 @@ impl Trouble {
         } else if status.is_failure() {
             let for_good = status.is_permanent();
             let times = self.failing.get(tool).map_or(0, |failing| failing.times).saturating_add(1);
-            self.failing.insert(tool.into(), Failing { times, for_good });
+            self.failing.insert(tool.into(), FailingTool { times, for_good });
             let same = self.dead_end.filter(|before| before.status == status);
             let DeadEnd { times, from_pass, .. } =
                 same.unwrap_or(DeadEnd { status, times: 0, from_pass: pass });

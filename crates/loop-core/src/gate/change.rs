@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::gate::stop::{Change, Measure};
+use crate::gate::stop::{Measure, Remedy};
 use crate::spec::{OnToolError, RunSpec, Setting};
 use crate::types::PicoUsd;
 
-impl Change {
+impl Remedy {
     /// The same spec with this change. `None`: the spec does not have the setting, or the value does not fit it.
     pub fn applied(&self, spec: &RunSpec) -> Option<RunSpec> {
         let mut changed = spec.clone();
@@ -68,7 +68,7 @@ mod tests {
                 Setting::Stale => Measure::Text("off".into()),
                 _ => Measure::Count(77),
             };
-            let changed = Change { setting, to: to.clone() }.applied(&spec());
+            let changed = Remedy { setting, to: to.clone() }.applied(&spec());
             let Some(changed) = changed else {
                 assert_eq!(setting, Setting::MaxCalls);
                 continue;
@@ -76,15 +76,15 @@ mod tests {
             let (before, after) = (serde_json::to_value(spec()), serde_json::to_value(&changed));
             assert_ne!(before.unwrap(), after.unwrap(), "{setting}");
             // Made twice it changes nothing more, and what was before puts the spec back.
-            let change = Change { setting, to };
+            let change = Remedy { setting, to };
             assert_eq!(change.applied(&changed).unwrap(), changed);
             assert_eq!(change.before(&changed).unwrap(), change);
             let back = change.before(&spec()).unwrap();
             assert_eq!(back.applied(&changed).unwrap(), spec(), "{setting}");
         }
-        let denied = Change { setting: Setting::OnDenied, to: Measure::Text("stop".into()) };
+        let denied = Remedy { setting: Setting::OnDenied, to: Measure::Text("stop".into()) };
         assert_eq!(denied.applied(&spec()).unwrap().gate.on_denied, OnDenied::Stop);
-        let stale = Change { setting: Setting::Stale, to: Measure::Text("off".into()) };
+        let stale = Remedy { setting: Setting::Stale, to: Measure::Text("off".into()) };
         assert_eq!(stale.applied(&spec()).unwrap().gate.stale, Stale::Off);
     }
 
@@ -98,11 +98,11 @@ mod tests {
             (Setting::OnToolError, Measure::Text("{ escalate_after = }".into())),
             (Setting::HighIsFinal, Measure::Count(0)),
         ] {
-            assert_eq!(Change { setting, to }.applied(&spec()), None, "{setting}");
+            assert_eq!(Remedy { setting, to }.applied(&spec()), None, "{setting}");
         }
         let model = ModelSpec::new("p", "m");
         let conversation = RunSpec::conversation("d", model);
-        assert_eq!(Change { setting: Setting::Attempts, to: Measure::Count(2) }.applied(&conversation), None);
+        assert_eq!(Remedy { setting: Setting::Attempts, to: Measure::Count(2) }.applied(&conversation), None);
     }
 
     #[test]

@@ -1,17 +1,17 @@
-//! The gate: the decision after each pass, a pure function of [`View`].
+//! The gate: the decision after each pass, a pure function of [`GateInput`].
 
 use std::sync::Arc;
 
 use crate::gate::stop::{Certificate, Condition, Measure};
 use crate::gate::stop_reason::StopReason;
-use crate::reply::{Ending, Refused};
+use crate::reply::{Ending, RefusedBy};
 use crate::spec::Setting;
 use crate::spec::{Calibrated, CostMode, FINAL_PASS_MS, GateSettings, Limits, OwnReason, Stale, least_limit};
 use crate::types::{Confidence, Evidence, Millis, PicoUsd, Totals, is_blank};
 
 /// The input of the gate.
 #[derive(Clone, Debug)]
-pub(crate) struct View<'a> {
+pub(crate) struct GateInput<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) totals: &'a Totals,
     /// Milliseconds that count against the wall clock.
@@ -22,7 +22,7 @@ pub(crate) struct View<'a> {
     pub(crate) confidence: Confidence,
     /// The measured level by which the run ends in place of the stated one. `None`: the stated one counts.
     pub(crate) calibrated: Option<Calibrated>,
-    pub(crate) refused: Option<&'a Refused>,
+    pub(crate) refused: Option<&'a RefusedBy>,
     pub(crate) escalated: Option<&'a Arc<str>>,
     pub(crate) candidates: Candidates,
     /// The first question that the reply asks a person. `None`: it asks none.
@@ -35,9 +35,9 @@ pub(crate) struct View<'a> {
     /// The gate's view of earlier passes.
     pub(crate) history: History,
     /// The end that the reply states, for native calls. `None`: the protocol states confidence.
-    pub(crate) native: Option<Native<'a>>,
+    pub(crate) native: Option<NativeReply<'a>>,
     /// Denials that end the run, and open breakers.
-    pub(crate) trouble: Found,
+    pub(crate) trouble: EndConditions,
     /// The condition that the reply was cut at its output limit. `None`: it was not.
     pub(crate) cut: Option<Condition>,
     /// Whether limits of passes and model calls are checked before a call and not after it.
@@ -46,7 +46,7 @@ pub(crate) struct View<'a> {
 
 /// Denials that end the run, and open breakers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct EndConditions {
     /// A call of the reply was denied or invalid, and the setting ends the run for it.
     pub(crate) denied: Option<Condition>,
     /// Too many calls in a row were denied, unknown or invalid.
@@ -57,7 +57,7 @@ pub(crate) struct Found {
 
 /// The gate's view of a reply with native calls.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Native<'a> {
+pub(crate) struct NativeReply<'a> {
     /// What the reply ends.
     pub(crate) ending: &'a Ending,
     /// The number of passes of the attempt so far, and its limit. `None`: the protocol has no outputs.
@@ -192,7 +192,7 @@ pub(crate) fn submit_before_output() -> Condition {
     Condition::new(StopReason::SubmitBeforeOutput, value)
 }
 
-impl View<'_> {
+impl GateInput<'_> {
     /// Whether an action is left to run, to ask an approver about, or to tell the model about: that it names no tool or
     /// has invalid arguments.
     fn is_open(&self) -> bool {
@@ -221,7 +221,7 @@ impl View<'_> {
 }
 
 /// Why no action is left to run, or why that does not matter. Empty if the run continues.
-fn nothing_left(view: &View<'_>) -> Vec<Condition> {
+fn nothing_left(view: &GateInput<'_>) -> Vec<Condition> {
     let candidates = view.candidates;
     let is_open = view.is_open();
     let is_high = view.counted() == Confidence::High;
@@ -266,7 +266,7 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
 
 /// The same for native calls: the end that the reply states, or why none of its calls can run. The result of a call
 /// that cannot run says so, and the model continues from it.
-fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
+fn native_end(view: &GateInput<'_>, native: NativeReply<'_>) -> Vec<Condition> {
     let candidates = view.candidates;
     let mut found = Vec::new();
     if !view.is_open() {
@@ -316,30 +316,30 @@ fn escalation(why: &Arc<str>) -> Condition {
 }
 
 /// The condition that what is left needs an approver, and none can be asked. No setting makes an approver available.
-fn nobody_to_ask(view: &View<'_>) -> Condition {
+fn nobody_to_ask(view: &GateInput<'_>) -> Condition {
     let count = || Measure::Count(view.candidates.needs_person.into());
     let value = view.question.map_or_else(count, |question| Measure::Question(Arc::clone(question)));
     Condition::new(StopReason::NeedsHuman, value)
 }
 
 /// The condition that the work was refused.
-fn refusal(refused: &Refused) -> Condition {
+fn refusal(refused: &RefusedBy) -> Condition {
     let value = match refused {
-        Refused::ByModel(why) => Measure::Text(Arc::clone(why)),
-        Refused::ByFilter => Measure::ContentFilter,
+        RefusedBy::ByModel(why) => Measure::Text(Arc::clone(why)),
+        RefusedBy::ByFilter => Measure::ContentFilter,
     };
     Condition::new(StopReason::Refused, value)
 }
 
 /// The condition that the passes of an attempt are used up. `None`: they are not.
-fn attempt_over(native: Native<'_>) -> Option<Condition> {
+fn attempt_over(native: NativeReply<'_>) -> Option<Condition> {
     let (passes, limit) = native.attempt.filter(|(passes, limit)| passes >= limit)?;
     let to = passes.saturating_add(1);
     Some(Condition::at_limit(StopReason::MaxPasses, passes, limit, Setting::PassesPerAttempt, to))
 }
 
 /// The condition that tool calls are requested and none is left.
-fn no_tool_calls_left(view: &View<'_>) -> Condition {
+fn no_tool_calls_left(view: &GateInput<'_>) -> Condition {
     let (calls, limit) = (view.totals.tool_calls, view.limits.tool_calls);
     Condition::at_limit(StopReason::MaxToolCalls, calls, limit, Setting::ToolCalls, u64::from(calls) + 1)
 }
@@ -351,7 +351,7 @@ fn no_progress(settings: &GateSettings, idle: u32) -> Condition {
 }
 
 /// Why the run ends although actions could run: they would not help.
-fn stuck(view: &View<'_>, history: History) -> Vec<Condition> {
+fn stuck(view: &GateInput<'_>, history: History) -> Vec<Condition> {
     let settings = view.settings;
     let mut found = Vec::new();
     if let Some(before) = history.before.filter(|_| history.pass >= STALE_FROM) {
@@ -377,14 +377,14 @@ fn stuck(view: &View<'_>, history: History) -> Vec<Condition> {
 
 /// Decides what follows a pass. `cause` is the limit for which a final pass was made: it precedes all other conditions
 /// except a requested stop.
-pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
+pub(crate) fn decide(view: &GateInput<'_>, cause: Option<Condition>) -> Ruling {
     let is_final_pass = cause.is_some();
     let requested = view.stop_requested.map(manual_stop);
     let mut conditions: Vec<Condition> = requested.into_iter().chain(cause).collect();
     // Limits that only forbid another call do not stop this reply's calls.
     let reached = limits_reached(view.limits, view.totals, view.elapsed_ms);
     let (reached, before_next) = split(reached, view.acts_last);
-    if let Some(Native { ending: Ending::Output(output), lacks: false, .. }) = view.native
+    if let Some(NativeReply { ending: Ending::Output(output), lacks: false, .. }) = view.native
         && conditions.is_empty()
         && view.trouble.denied.is_none()
         && view.refused.is_none()

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::gate::breakers::Trouble;
+use crate::gate::breakers::FailureCounts;
 use crate::gate::judged_action::JudgedAction;
 use crate::gate::verdict::{Breaker, DeniedBy, Limit, Verdict, ruled};
-use crate::policy::{self, EffectPlan, PlannedCall, PolicyAsk, Resolved, RunSources, Taken};
+use crate::policy::{self, EffectPlan, NameMatch, PlannedCall, PolicyAsk, RunSources, SlotClaim};
 use crate::repeats::{CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules};
 use crate::spec::{Execution, OnDuplicate, PlanSlot, Repeats, RunSpec, SchemaViolation, ToolSpec};
 use crate::types::{Action, Arguments, CommandKey, Effect, Priority, RunId, Slot, Taint};
@@ -18,7 +18,7 @@ pub(crate) struct JudgeContext<'a> {
     pub(crate) spec: &'a RunSpec,
     pub(crate) ledger: &'a Ledger,
     /// The counts of the circuit breakers.
-    pub(crate) trouble: &'a Trouble,
+    pub(crate) trouble: &'a FailureCounts,
     /// The taint of the run.
     pub(crate) taint: Taint,
     /// The authorised sources of values.
@@ -50,7 +50,7 @@ pub(crate) struct Quota {
 
 /// An action with its verdict, its fingerprint and its key.
 #[derive(Clone, Debug)]
-pub(crate) struct Judged {
+pub(crate) struct JudgedCall {
     pub(crate) judged: JudgedAction,
     /// The fingerprint. `None`: the tool is unknown or the arguments are invalid.
     pub(crate) fingerprint: Option<Fingerprint>,
@@ -60,18 +60,18 @@ pub(crate) struct Judged {
 
 /// What calls of the same reply take before a call.
 #[derive(Default)]
-struct Earlier {
+struct Claims {
     calls: OtherCalls,
     /// Slots of the plan.
-    slots: Vec<Taken>,
+    slots: Vec<SlotClaim>,
     /// The slot of the call that is judged, which it takes if it may run.
-    slot: Option<Taken>,
+    slot: Option<SlotClaim>,
 }
 
 /// Judges `actions` in order. Over the limit, required actions are admitted first.
-pub(crate) fn judge(actions: &[Action], context: JudgeContext<'_>) -> Vec<Judged> {
-    let mut seen = Earlier::default();
-    let mut judged: Vec<Judged> = (0..)
+pub(crate) fn judge(actions: &[Action], context: JudgeContext<'_>) -> Vec<JudgedCall> {
+    let mut seen = Claims::default();
+    let mut judged: Vec<JudgedCall> = (0..)
         .zip(actions)
         .map(|(n, action)| one(action, CommandKey::new(context.pass, Slot::Action(n)), context, &mut seen))
         .collect();
@@ -109,7 +109,7 @@ pub(crate) fn judge(actions: &[Action], context: JudgeContext<'_>) -> Vec<Judged
 }
 
 /// Admits the first call that may run or be approved, and no other.
-fn keep_first(judged: &mut [Judged]) {
+fn keep_first(judged: &mut [JudgedCall]) {
     let may_run = |verdict: &Verdict| matches!(verdict, Verdict::Run | Verdict::NeedsPerson { .. });
     let runnable = judged.iter_mut().filter(|entry| may_run(&entry.judged.verdict));
     for entry in runnable.skip(1) {
@@ -117,8 +117,8 @@ fn keep_first(judged: &mut [Judged]) {
     }
 }
 
-fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut Earlier) -> Judged {
-    let mut judged = Judged {
+fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut Claims) -> JudgedCall {
+    let mut judged = JudgedCall {
         judged: JudgedAction {
             key,
             action: action.clone(),
@@ -146,7 +146,7 @@ fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut E
         return judged;
     }
     let found = policy::resolve(context.spec, &action.tool);
-    judged.judged.guessed = found.is_some_and(|(_, how)| how == Resolved::Fuzzy);
+    judged.judged.guessed = found.is_some_and(|(_, how)| how == NameMatch::Fuzzy);
     let tool = found.map(|(tool, _)| tool);
     judged.judged.tool = tool.map(|tool| Arc::clone(&tool.name));
     if action.priority == Priority::NiceToHave {
@@ -184,7 +184,7 @@ fn denied(judged: &mut JudgedAction, reason: &policy::Reason) -> Verdict {
 
 /// Judges an action whose tool is known. A forbidden tool is denied whatever its arguments are. Valid arguments are
 /// then checked by policy, as a repeat, by the tool's breaker, and last for an approval.
-fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: &mut Earlier) -> Verdict {
+fn sound(tool: &ToolSpec, judged: &mut JudgedCall, context: JudgeContext<'_>, seen: &mut Claims) -> Verdict {
     if let Some(reason) = policy::forbidden(context.spec, tool) {
         return denied(&mut judged.judged, &reason);
     }
@@ -199,9 +199,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
     let written = &judged.judged.action.parameters;
     let requested = match written.value() {
         Ok(requested) => requested,
-        Err(error) => {
-            return Verdict::InvalidArguments { pointer: "".into(), message: Arc::clone(error) };
-        }
+        Err(error) => return Verdict::InvalidArguments { pointer: "".into(), message: Arc::clone(error) },
     };
     // Which of the repeated members is meant is unknown, so a write is rejected.
     if !tool.effect.is_read()

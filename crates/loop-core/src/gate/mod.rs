@@ -23,15 +23,15 @@ mod verdict;
 pub use crate::types::Effects;
 pub use judged_action::JudgedAction;
 pub use not_done::{NotDone, WhyNotDone};
-pub use stop::{Certificate, Change, Condition, Measure, TierCause, TierChange, Written};
+pub use stop::{Certificate, Condition, CutExtent, Measure, Remedy, TierCause, TierChange};
 pub use stop_reason::StopReason;
 pub use verdict::{Breaker, DeniedBy, Limit, Verdict, policy_verdict};
 
-pub(crate) use breakers::Trouble;
+pub(crate) use breakers::FailureCounts;
 pub(crate) use decide::{
-    Candidates, Found, History, Native, Ruling, View, decide, declared, evidence_missing, limits_reached,
-    manual_stop, no_tool_calls, not_valid, over_time, split, submit_before_output,
+    Candidates, EndConditions, GateInput, History, NativeReply, Ruling, decide, declared, evidence_missing,
+    limits_reached, manual_stop, no_tool_calls, not_valid, over_time, split, submit_before_output,
 };
-pub(crate) use judge::{JudgeContext, Judged, ParentRun, Quota, judge, planned};
+pub(crate) use judge::{JudgeContext, JudgedCall, ParentRun, Quota, judge, planned};
 pub(crate) use not_done::not_done;
 pub(crate) use output::{counts, ending};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::gate::judge::Judged;
+use crate::gate::judge::JudgedCall;
 use crate::gate::judged_action::JudgedAction;
 use crate::gate::verdict::Verdict;
 use crate::reply::Ending;
@@ -31,14 +31,14 @@ pub(crate) fn counts(judged: &JudgedAction, is_violation: impl Fn(&JudgedAction)
 /// All calls are processed, in any order. Of several outputs the last counts.
 pub(crate) fn ending(
     ending: Ending,
-    judged: &[Judged],
+    judged: &[JudgedCall],
     stored: Option<&Arc<str>>,
     is_violation: impl Fn(&JudgedAction) -> bool + Copy,
     spec: &RunSpec,
 ) -> (Ending, Option<Arc<str>>) {
     let Some(output) = spec.protocol.output() else { return (ending, None) };
-    let is_of = |judged: &&Judged, tool: &str| judged.judged.tool.as_deref() == Some(tool);
-    let is_output = |judged: &&Judged| is_of(judged, &output.tool);
+    let is_of = |judged: &&JudgedCall, tool: &str| judged.judged.tool.as_deref() == Some(tool);
+    let is_output = |judged: &&JudgedCall| is_of(judged, &output.tool);
     let last = judged.iter().rev().filter(is_output).find(|judged| counts(&judged.judged, is_violation));
     let last = last.map(|judged| Arc::clone(judged.judged.action.parameters.text()));
     let ends = match &output.submit {

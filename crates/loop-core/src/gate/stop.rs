@@ -61,7 +61,7 @@ pub enum Measure {
         times: u64,
     },
     /// How far a reply got before it was cut.
-    Output(Written),
+    Output(CutExtent),
     /// A stop condition that the domain declares.
     Declared {
         /// The class of the stop, as the domain declares it.
@@ -151,7 +151,7 @@ impl fmt::Display for Measure {
 
 /// How far a reply got that was cut at its output limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Written {
+pub struct CutExtent {
     /// Output tokens, reasoning included. `None`: the provider reported none.
     pub tokens: Option<u64>,
     /// How many of them were reasoning; 0 where the provider does not report it.
@@ -162,14 +162,14 @@ pub struct Written {
     pub capped: bool,
 }
 
-impl Written {
+impl CutExtent {
     /// Whether the reply was cut at its first tokens, where many were granted: then the model's context was full.
     pub fn is_cut_at_once(self, granted: u64) -> bool {
         !self.capped && self.tokens.is_some_and(|tokens| reply::is_cut_at_once(tokens, granted))
     }
 }
 
-impl fmt::Display for Written {
+impl fmt::Display for CutExtent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.tokens {
             Some(1) => f.write_str("1 output token")?,
@@ -202,7 +202,7 @@ pub struct Condition {
     /// The smallest change of one setting under which the condition would not have been true. `None`: no setting
     /// decides it alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub change: Option<Change>,
+    pub change: Option<Remedy>,
 }
 
 impl Condition {
@@ -235,7 +235,7 @@ impl Condition {
 
     /// As [`change`](Self::change), if `decides`: the setting alone decides the condition.
     pub(crate) fn change_if(self, decides: bool, setting: Setting, to: Measure) -> Self {
-        Self { change: decides.then_some(Change { setting, to }), ..self }
+        Self { change: decides.then_some(Remedy { setting, to }), ..self }
     }
 
     /// The class that this condition alone would give.
@@ -298,14 +298,14 @@ impl TierCause {
 
 /// A setting and the value under which a condition would not have been true.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Change {
+pub struct Remedy {
     /// The setting; in JSON its path, for example `limits.passes`.
     pub setting: Setting,
     /// The nearest such value, in the setting's own unit.
     pub to: Measure,
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for Remedy {
     /// In the form of a domain file, for example `limits.cost_usd = 0.045`: dollars and milliseconds without a unit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} = ", self.setting)?;

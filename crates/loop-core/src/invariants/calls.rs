@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::past::Tries;
+use super::past::TryCounts;
 use super::view::{by_runs, check, is_action, work};
 use super::{Checked, Past, must};
 use crate::gate::Verdict;
@@ -127,7 +127,7 @@ pub(super) fn every_try_settles_once(run: &Run, past: &Past) -> Checked {
 /// is one that ended with the program. A person who allows it allows all tries anew. A write that may be under way has no
 /// such limit, except under `never_rerun`: each further try would be another write if it did not have its key.
 fn tries_are_few(run: &Run, tool: &RunTool, past: &Past) -> Checked {
-    let Tries { failed, lost } = past.tries.get(&tool.key).copied().unwrap_or_default();
+    let TryCounts { failed, lost } = past.tries.get(&tool.key).copied().unwrap_or_default();
     let max = run.spec().tool(&tool.tool).map_or(0, |tool| tool.attempts).max(1);
     let was_polled = tool.attempt.saturating_sub(1) > failed.saturating_add(lost);
     let is_unknown = was_polled || past.effects.get(&tool.key).is_some_and(|begun| begun.unknown);

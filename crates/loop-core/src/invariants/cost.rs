@@ -7,7 +7,7 @@ use crate::spec::CostMode;
 use crate::types::{ChildUse, CommandKey, Lease, PicoUsd, Usage};
 
 /// A limit, and what is taken from it.
-struct Taken {
+struct LimitUsage {
     name: &'static str,
     limit: u64,
     before: u64,
@@ -42,7 +42,7 @@ pub(super) fn shared_budget_holds(step: &Transition<'_>, _: &Past) -> Checked {
 pub(super) fn limits_hold(step: &Transition<'_>, _: &Past) -> Checked {
     let mode = step.after.spec().limits.cost_mode;
     let started = matches!(step.event.kind, EventKind::CallStarted { .. });
-    for Taken { name, limit, before, after, overshoot } in taken(step) {
+    for LimitUsage { name, limit, before, after, overshoot } in taken(step) {
         let shown = || format!("{name}: {before} -> {after} of {limit}, {overshoot} beyond the reserves");
         match mode {
             CostMode::Strict | CostMode::Estimated => {
@@ -59,7 +59,7 @@ pub(super) fn limits_hold(step: &Transition<'_>, _: &Past) -> Checked {
     Ok(())
 }
 
-fn taken(step: &Transition<'_>) -> Vec<Taken> {
+fn taken(step: &Transition<'_>) -> Vec<LimitUsage> {
     let limits = &step.after.spec().limits;
     let (mut tokens_beyond, mut cost_beyond) = (0_u64, 0_u64);
     for (key, usage, cost) in charges(step) {
@@ -75,14 +75,14 @@ fn taken(step: &Transition<'_>) -> Vec<Taken> {
         let cost = used.cost.known.0.saturating_sub(lease.cost.unwrap_or_default().0);
         cost_beyond = cost_beyond.saturating_add(cost);
     }
-    let of_tokens = limits.tokens.map(|limit| Taken {
+    let of_tokens = limits.tokens.map(|limit| LimitUsage {
         name: "tokens",
         limit,
         before: tokens(step.before),
         after: tokens(step.after),
         overshoot: tokens_beyond,
     });
-    let of_cost = limits.cost.map(|PicoUsd(limit)| Taken {
+    let of_cost = limits.cost.map(|PicoUsd(limit)| LimitUsage {
         name: "cost in pico-dollars",
         limit,
         before: cost(step.before),

@@ -47,7 +47,7 @@ use std::fmt;
 
 use crate::run::{Event, Note, Run};
 
-pub use past::{Begun, Past, Tries};
+pub use past::{Past, StartedEffect, TryCounts};
 pub use rank::{bound, rank};
 
 /// An event that was applied, with the run before and after it.

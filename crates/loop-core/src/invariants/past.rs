@@ -22,7 +22,7 @@ pub struct Past {
     /// The last try of every call and action that has settled; of actions, how it ended (`None`: it was lost).
     pub settled: BTreeMap<CommandKey, (u32, Option<Status>)>,
     /// How many tries under each action's key failed or were lost, since a person last allowed the action.
-    pub tries: BTreeMap<CommandKey, Tries>,
+    pub tries: BTreeMap<CommandKey, TryCounts>,
     /// How often the program ended while this call or check ran.
     pub kills: BTreeMap<CommandKey, u32>,
     /// The actions that a person allowed.
@@ -32,12 +32,12 @@ pub struct Past {
     /// The approved actions that have begun an effect which must not happen twice.
     pub used: BTreeSet<CommandKey>,
     /// The effects that were begun, by their idempotency keys.
-    pub effects: BTreeMap<CommandKey, Begun>,
+    pub effects: BTreeMap<CommandKey, StartedEffect>,
 }
 
 /// The status of an effect that was begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Begun {
+pub struct StartedEffect {
     /// Whether it runs.
     pub runs: bool,
     /// Whether it may have happened although no result confirms it.
@@ -46,7 +46,7 @@ pub struct Begun {
 
 /// How the tries under one key ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Tries {
+pub struct TryCounts {
     /// How many failed in a retryable way.
     pub failed: u32,
     /// How many were lost with their driver.
@@ -179,7 +179,7 @@ impl Past {
             }
             EventKind::Resumed { .. } => {
                 for begun in self.effects.values_mut().filter(|begun| begun.runs) {
-                    *begun = Begun { runs: false, unknown: true };
+                    *begun = StartedEffect { runs: false, unknown: true };
                 }
             }
             EventKind::ToolFinished { key, observation, .. } => {

@@ -2,7 +2,7 @@
 
 use super::{Checked, Past, Transition, must};
 use crate::gate::{Condition, Measure, StopReason};
-use crate::run::{About, CheckResult, Checking, EventKind, Note, Phase, Purpose, Run};
+use crate::run::{CheckResult, CheckSubject, Checking, EventKind, Note, Phase, Purpose, Run};
 use crate::types::Confidence;
 
 /// Every condition that a certificate lists holds in the state that it was made for.
@@ -14,7 +14,7 @@ pub(super) fn is_true(step: &Transition<'_>, past: &Past) -> Checked {
             let is_cause = step.before.phase().final_cause() == Some(condition);
             // So were those that the gate found before the document was checked.
             let was_found = condition.reason != StopReason::Confident
-                && matches!(step.before.phase(), Phase::Validating(Checking { about: About::Document { found, .. }, .. })
+                && matches!(step.before.phase(), Phase::Validating(Checking { about: CheckSubject::Document { found, .. }, .. })
                     if found.contains(condition));
             must(is_cause || was_found || holds(step, past, condition), || {
                 format!(

@@ -57,7 +57,7 @@ impl fmt::Display for UntrustedOrigin {
 /// The values of a call's authority-bearing parameters that no authorised source gave. At most [`INSTRUCTION`] of them.
 pub(crate) fn untrusted_origin(ask: &PolicyAsk<'_>) -> Vec<UntrustedOrigin> {
     let PolicyAsk { spec, tool, parameters, .. } = *ask;
-    let mut reached = Reached { authorities: &spec.gate.authorities, values: Vec::new(), is_over: false };
+    let mut reached = Addressees { authorities: &spec.gate.authorities, values: Vec::new(), is_over: false };
     for pointer in &tool.policy.authority {
         for (path, value) in find(parameters, pointer) {
             reached.value(path, value, declared(&tool.args, pointer));
@@ -78,7 +78,7 @@ pub(crate) fn declared<'a>(args: &'a ArgSpec, pointer: &str) -> Option<&'a ArgSp
 }
 
 /// The values of a call that name a recipient or a target.
-struct Reached<'a> {
+struct Addressees<'a> {
     authorities: &'a [Arc<str>],
     /// Each with its JSON pointer, and whether policy authorises it.
     values: Vec<(String, Cow<'a, Value>, bool)>,
@@ -86,7 +86,7 @@ struct Reached<'a> {
     is_over: bool,
 }
 
-impl<'a> Reached<'a> {
+impl<'a> Addressees<'a> {
     /// Collects a value and everything within it.
     fn value(&mut self, path: String, value: &'a Value, args: Option<&ArgSpec>) {
         if self.is_over {

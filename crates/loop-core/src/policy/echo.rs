@@ -92,12 +92,12 @@ impl RequestedValues {
 
 /// The texts that went into tool calls, from which a tool may compose a value.
 #[derive(Default)]
-pub(crate) struct Parts {
+pub(crate) struct SentTexts {
     /// Their letters and digits, each with the first pass that used it.
     parts: BTreeMap<String, u32>,
 }
 
-impl Parts {
+impl SentTexts {
     /// Adds the arguments of a call of this pass.
     pub(crate) fn add(&mut self, requested: &RequestedValues, pass: u32) {
         for text in &requested.texts {
@@ -256,7 +256,7 @@ mod tests {
     fn a_value_is_put_together_of_what_went_in_in_any_order() {
         // B12
         let made = |requested: &[Value], wanted: Value, pass| {
-            let mut parts = Parts::default();
+            let mut parts = SentTexts::default();
             for (n, requested) in requested.iter().enumerate() {
                 parts.add(&RequestedValues::of(&Arguments::of(requested.clone())), n as u32);
             }

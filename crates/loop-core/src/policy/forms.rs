@@ -19,7 +19,7 @@ const MONTHS: [&str; 12] =
 
 /// A value in a form that is written in several ways.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum Canonical {
     /// In small letters.
     Email(String),
     /// Its digits, with a `+` before them if it has one.
@@ -40,7 +40,7 @@ pub(crate) struct Day {
     time: String,
 }
 
-impl Form {
+impl Canonical {
     /// The form of a whole text. `None`: it has none of them.
     pub(crate) fn of(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -84,8 +84,8 @@ pub(crate) fn is_planned(planned: &Value, value: &Value) -> bool {
     match (planned, value) {
         (Value::String(planned), Value::String(value)) => {
             planned == value
-                || match (Form::of(planned), Form::of(value)) {
-                    (Some(Form::Day(planned)), Some(Form::Day(value))) => planned.fits(&value),
+                || match (Canonical::of(planned), Canonical::of(value)) {
+                    (Some(Canonical::Day(planned)), Some(Canonical::Day(value))) => planned.fits(&value),
                     (Some(planned), Some(value)) => planned == value,
                     (None, None) => folded(planned) == folded(value),
                     (Some(_), None) | (None, Some(_)) => false,
@@ -114,7 +114,7 @@ fn folded(text: &str) -> String {
     text.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>().join(" ")
 }
 
-fn phone(text: &str) -> Option<Form> {
+fn phone(text: &str) -> Option<Canonical> {
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
     let is_phone =
         text.chars().all(|c| c.is_ascii_digit() || matches!(c, ' ' | '-' | '(' | ')' | '/' | '+' | '.'));
@@ -122,17 +122,17 @@ fn phone(text: &str) -> Option<Form> {
     // Digits alone are an id as well.
     let is_grouped = plus || text.contains([' ', '-', '(', '/']);
     (is_phone && is_grouped && (PHONE_DIGITS..=15).contains(&digits.len()))
-        .then(|| Form::Phone(if plus { format!("+{digits}") } else { digits }))
+        .then(|| Canonical::Phone(if plus { format!("+{digits}") } else { digits }))
 }
 
-fn iban(text: &str) -> Option<Form> {
+fn iban(text: &str) -> Option<Canonical> {
     let compact: String = text.chars().filter(|c| *c != ' ').collect();
     let (country, rest) = compact.split_at_checked(2)?;
     let is_iban = (15..=34).contains(&compact.len())
         && country.bytes().all(|c| c.is_ascii_alphabetic())
         && rest.bytes().take(2).all(|c| c.is_ascii_digit())
         && rest.bytes().all(|c| c.is_ascii_alphanumeric());
-    is_iban.then(|| Form::Iban(compact.to_ascii_uppercase()))
+    is_iban.then(|| Canonical::Iban(compact.to_ascii_uppercase()))
 }
 
 /// A day as `2026-05-15`, `05-15`, `15.05.2026`, `15 May 2026`, `May 15th, 2026`, with a time after it or not.
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_form_is_found_among_words() {
-        let has = |text: &str, value: &str| Form::of(value).is_some_and(|form| form.is_in(text));
+        let has = |text: &str, value: &str| Canonical::of(value).is_some_and(|form| form.is_in(text));
         assert!(has("Pay it to GB29 NWBK 6016 1331 9268 19, please.", "GB29NWBK60161331926819"));
         assert!(has("Call (+1 555 010 0000).", "+1 555-010-0000"));
         assert!(has("Write to <Ann@Acme.example>.", "ann@acme.example"));

@@ -6,9 +6,9 @@
 //! quotes. A number in a sentence is an amount, a day or a count as well as an id: for an id it counts only alone in a
 //! field, or after a word that names it.
 
-use crate::policy::forms::Form;
+use crate::policy::forms::Canonical;
 use crate::policy::scalar::Scalar;
-use crate::policy::sought::{Sought, is_named};
+use crate::policy::sought::{Needle, is_named};
 
 /// The longest name of a field, in bytes.
 const LONGEST_KEY: usize = 64;
@@ -50,14 +50,14 @@ const PAIRS: [(char, char); 14] = [
 const QUOTES: [char; 7] = ['"', '“', '«', '\'', '‘', '‹', '`'];
 
 /// Whether a text gives this value.
-pub(crate) fn gives(text: &str, wanted: &Sought<'_>) -> bool {
+pub(crate) fn gives(text: &str, wanted: &Needle<'_>) -> bool {
     let as_written = wanted.scalar.may_stand_in(text)
         && (as_field(text, &wanted.scalar) || as_word(text, wanted) || as_phrase(text, &wanted.scalar));
     as_written || in_other_form(text, &wanted.scalar)
 }
 
 /// Whether a text has this name of one or more capitalised words. That alone does not give it.
-pub(crate) fn has_name(text: &str, wanted: &Sought<'_>) -> bool {
+pub(crate) fn has_name(text: &str, wanted: &Needle<'_>) -> bool {
     let Scalar::Text(name) = &wanted.scalar else { return false };
     let is_capital = |word: &str| word.starts_with(char::is_uppercase);
     name.split(' ').count() <= NAME_WORDS
@@ -131,8 +131,8 @@ fn is_quoted(before: &str, behind: &str) -> bool {
 /// Whether a text has the value as an e-mail address, a phone number, an IBAN or a day that is written in another way.
 fn in_other_form(text: &str, wanted: &Scalar) -> bool {
     let Scalar::Text(wanted) = wanted else { return false };
-    match Form::of(wanted) {
-        Some(Form::Email(address)) => {
+    match Canonical::of(wanted) {
+        Some(Canonical::Email(address)) => {
             let address = Scalar::Text(address);
             text.contains('@')
                 && text.to_ascii_lowercase().split_whitespace().any(|word| is_word(word, &address))
@@ -163,7 +163,7 @@ fn is_key(text: &str) -> bool {
 }
 
 /// Whether a whole word of the text is the value. A number that needs a name has it before it, on its own line.
-fn as_word(text: &str, Sought { scalar, place }: &Sought<'_>) -> bool {
+fn as_word(text: &str, Needle { scalar, place }: &Needle<'_>) -> bool {
     let lines = text.lines().enumerate();
     let words: Vec<(usize, &str)> =
         lines.flat_map(|(line, text)| text.split_whitespace().map(move |word| (line, word))).collect();
@@ -233,9 +233,7 @@ fn is_bounded(before: &str, value: &str, behind: &str) -> bool {
     };
     let mut open = Vec::new();
     for c in before.chars() {
-        let Some((_, partner)) = PAIRS.iter().find(|(opens, _)| *opens == c) else {
-            return false;
-        };
+        let Some((_, partner)) = PAIRS.iter().find(|(opens, _)| *opens == c) else { return false };
         open.push((c, *partner));
     }
     let innermost = open.last().copied();

@@ -2,18 +2,12 @@
 
 /// Whether `pattern` matches the whole of `name`.
 pub fn matches(pattern: &str, name: &str) -> bool {
-    let Some((head, rest)) = pattern.split_once('*') else {
-        return pattern == name;
-    };
-    let Some(mut left) = name.strip_prefix(head) else {
-        return false;
-    };
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut left) = name.strip_prefix(head) else { return false };
     let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
     for part in middle.split('*') {
         // The first match is enough, since it leaves the most text for the rest of the pattern.
-        let Some(at) = left.find(part) else {
-            return false;
-        };
+        let Some(at) = left.find(part) else { return false };
         left = left.get(at + part.len()..).unwrap_or_default();
     }
     left.ends_with(tail)

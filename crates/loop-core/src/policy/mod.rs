@@ -48,13 +48,13 @@ pub use authority::UntrustedOrigin;
 pub use glob::matches as fits;
 pub use origin::ResultOrigin;
 pub use plan::{EffectPlan, PlannedEffect, is_plan, offers_plan, plan_problems};
-pub(crate) use plan::{PlannedCall, Taken, accepted};
+pub(crate) use plan::{PlannedCall, SlotClaim, accepted};
 pub use problems::{forbids_nothing, is_filled_by_outsiders, problems};
-pub use resolve::{Resolved, end_call, offered_ends, resolve, similar};
+pub use resolve::{NameMatch, end_call, offered_ends, resolve, similar};
 pub use shown::{ShownArgs, shown};
 pub use sought::SoughtValue;
 pub use sources::{RunSources, Sources, ValueSource};
-pub use table::{Cell, May, PolicyRow, reachable, table};
+pub use table::{Choice, PolicyRow, TableCell, reachable, table};
 
 /// A call that policy decides about.
 #[derive(Clone, Copy)]

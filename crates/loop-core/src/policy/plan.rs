@@ -92,12 +92,12 @@ impl EffectPlan {
     }
 
     /// The slot that a call takes, unless it is void.
-    pub(crate) fn permits(&self, taken: Taken) -> Option<&PlanSlot> {
+    pub(crate) fn permits(&self, taken: SlotClaim) -> Option<&PlanSlot> {
         self.slots.get(taken.slot as usize).filter(|slot| slot.void.is_none()).map(|slot| &slot.slot)
     }
 
     /// The slot that a call fits and takes, void or not. `taken` are calls of the same reply that take slots before it.
-    pub(crate) fn slot_for(&self, call: PlannedCall<'_>, taken: &[Taken]) -> Option<Taken> {
+    pub(crate) fn slot_for(&self, call: PlannedCall<'_>, taken: &[SlotClaim]) -> Option<SlotClaim> {
         let to = call.addressees();
         let before = self.slots.iter().enumerate();
         let before = before.flat_map(|(at, slot)| slot.used.iter().map(move |(key, to)| (at, *key, *to)));
@@ -120,7 +120,7 @@ impl EffectPlan {
                 }
         };
         let (at, _) = self.slots.iter().enumerate().find(is_free)?;
-        Some(Taken { slot: u32::try_from(at).ok()?, key: call.key, to })
+        Some(SlotClaim { slot: u32::try_from(at).ok()?, key: call.key, to })
     }
 
     /// Records that a call takes its slot.
@@ -155,7 +155,7 @@ impl EffectPlan {
 
 /// A slot that a call of the same reply takes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct SlotClaim {
     pub(crate) slot: u32,
     key: CommandKey,
     /// Those whom the call reaches, as a digest.

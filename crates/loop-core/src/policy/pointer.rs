@@ -5,11 +5,11 @@ use serde_json::Value;
 use crate::types::{member_name, pointer_step};
 
 /// A value and the plain pointer to it.
-pub(crate) type Found<'a> = (String, &'a Value);
+pub(crate) type PointedValue<'a> = (String, &'a Value);
 
 /// Every value at `pointer` in `value`, in order. A missing member finds nothing. A value of another type than the
 /// pointer needs, such as a text instead of an object, is itself found.
-pub(crate) fn find<'a>(value: &'a Value, pointer: &str) -> Vec<Found<'a>> {
+pub(crate) fn find<'a>(value: &'a Value, pointer: &str) -> Vec<PointedValue<'a>> {
     let mut found = vec![(String::new(), value)];
     for step in pointer.split('/').skip(1) {
         found = found.into_iter().flat_map(|(path, value)| below(path, value, step)).collect();
@@ -39,7 +39,7 @@ pub(crate) fn within<'a>(value: &'a Value, pointer: &str) -> Vec<&'a Value> {
 }
 
 /// The entries of a value at one step of a pointer.
-fn below<'a>(path: String, value: &'a Value, step: &str) -> Vec<Found<'a>> {
+fn below<'a>(path: String, value: &'a Value, step: &str) -> Vec<PointedValue<'a>> {
     let is_any = step == "*";
     let key = member_name(step);
     let is_number = key.parse::<usize>().is_ok();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::policy::scalar::Scalar;
-use crate::policy::table::{May, table};
+use crate::policy::table::{Choice, table};
 use crate::policy::{Reason, forbidden, names};
 use crate::spec::{ArgSpec, ArgType, EndCall, RunSpec, ToolSpec};
 use crate::types::{edits, pointer_step};
@@ -252,7 +252,7 @@ fn settings(spec: &RunSpec, found: &mut Vec<String>) {
     }
     for row in table(spec) {
         let approved = !row.effect.is_read() && names(&gate.approved, &row.tool);
-        let held_up = matches!(row.at_start.may, May::LeftUndone | May::Denied);
+        let held_up = matches!(row.at_start.may, Choice::LeftUndone | Choice::Denied);
         let is_forbidden =
             spec.tools.iter().any(|tool| tool.name == row.tool && forbidden(spec, tool).is_some());
         if approved && held_up && !is_forbidden && gate.item_untrusted {

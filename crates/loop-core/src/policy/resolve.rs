@@ -11,7 +11,7 @@ const LEAST: usize = 4;
 
 /// How the name in a call matched a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Resolved {
+pub enum NameMatch {
     /// The name is the tool's own.
     Exact,
     /// The name is an alias that the tool declares.
@@ -24,14 +24,14 @@ pub enum Resolved {
 ///
 /// A partial name has at least four letters or digits. It is compared without case, and blanks and hyphens count as
 /// underscores. It resolves only if exactly one tool contains it and that tool is a read.
-pub fn resolve<'a>(spec: &'a RunSpec, name: &str) -> Option<(&'a ToolSpec, Resolved)> {
+pub fn resolve<'a>(spec: &'a RunSpec, name: &str) -> Option<(&'a ToolSpec, NameMatch)> {
     if let Some(tool) = spec.tool(name) {
-        let how = if &*tool.name == name { Resolved::Exact } else { Resolved::Alias };
-        return (how == Resolved::Exact || spec.gate.resolve != Resolve::Strict).then_some((tool, how));
+        let how = if &*tool.name == name { NameMatch::Exact } else { NameMatch::Alias };
+        return (how == NameMatch::Exact || spec.gate.resolve != Resolve::Strict).then_some((tool, how));
     }
     match spec.gate.resolve {
         Resolve::Strict | Resolve::Alias => None,
-        Resolve::FuzzyUnique => by_part(&spec.tools, name).map(|tool| (tool, Resolved::Fuzzy)),
+        Resolve::FuzzyUnique => by_part(&spec.tools, name).map(|tool| (tool, NameMatch::Fuzzy)),
     }
 }
 

@@ -76,9 +76,7 @@ impl Scalar {
 
     /// Whether it is a number that equals this text.
     pub(crate) fn is_number(&self, text: &str) -> bool {
-        let Self::Number(number) = self else {
-            return false;
-        };
+        let Self::Number(number) = self else { return false };
         number == text || decimal(number).is_some_and(|number| decimal(text) == Some(number))
     }
 }

@@ -36,7 +36,7 @@ pub struct ShownArgs {
 /// Renders the parameters of a call, a JSON text, for an approver.
 pub fn shown(parameters: &str) -> ShownArgs {
     let mut text = String::new();
-    let mut look = Look { values: 0, warnings: Vec::new() };
+    let mut look = DisplayCheck { values: 0, warnings: Vec::new() };
     match serde_json::from_str::<Value>(parameters) {
         Ok(value) => {
             write(&value, 0, &mut text);
@@ -115,12 +115,12 @@ fn string(text: &str, out: &mut String) {
     out.push('"');
 }
 
-struct Look {
+struct DisplayCheck {
     values: u64,
     warnings: Vec<String>,
 }
 
-impl Look {
+impl DisplayCheck {
     fn value(&mut self, pointer: &str, value: &Value) {
         match value {
             Value::Null => {}

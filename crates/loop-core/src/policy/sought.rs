@@ -34,7 +34,7 @@ pub struct SoughtValue<'a> {
 
 /// The same with the scalar that is compared.
 #[derive(Clone, Debug)]
-pub(crate) struct Sought<'a> {
+pub(crate) struct Needle<'a> {
     pub(crate) scalar: Scalar,
     pub(crate) place: &'a SoughtValue<'a>,
 }
@@ -61,7 +61,7 @@ impl<'a> SoughtValue<'a> {
     }
 }
 
-impl<'a> Sought<'a> {
+impl<'a> Needle<'a> {
     /// `None`: no source can give the value.
     pub(crate) fn of(place: &'a SoughtValue<'a>) -> Option<Self> {
         let scalar = Scalar::of(place.value).filter(Scalar::is_plain)?;

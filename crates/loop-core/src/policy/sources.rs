@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::policy::echo::{Parts, RequestedValues};
+use crate::policy::echo::{RequestedValues, SentTexts};
 use crate::policy::free_text::{gives, has_name, mentions};
 use crate::policy::pointer::within;
 use crate::policy::scalar::Scalar;
-use crate::policy::sought::{Sought, SoughtValue};
+use crate::policy::sought::{Needle, SoughtValue};
 use crate::spec::RunSpec;
 use crate::types::{Arguments, Evidence, EvidenceId, Instruction, Status, WorkItem};
 
@@ -64,9 +64,9 @@ pub struct RunSources<'a> {
 
 impl Sources for RunSources<'_> {
     fn hold(&self, values: &[SoughtValue<'_>]) -> Vec<Option<ValueSource>> {
-        let sought = |(at, place)| Some((at, Sought::of(place)?));
+        let sought = |(at, place)| Some((at, Needle::of(place)?));
         let open = values.iter().enumerate().filter_map(sought).collect();
-        let mut search = Search { open, given: vec![None; values.len()] };
+        let mut search = SourceSearch { open, given: vec![None; values.len()] };
         self.in_item(&mut search);
         for instructions in self.instructions {
             search.find(ValueSource::User, |wanted| gives(&instructions.text, wanted));
@@ -82,7 +82,7 @@ impl Sources for RunSources<'_> {
 }
 
 impl RunSources<'_> {
-    fn in_item(&self, search: &mut Search<'_>) {
+    fn in_item(&self, search: &mut SourceSearch<'_>) {
         let scope = &self.item.scope;
         let by_rule = [&scope.account, &scope.account_name, &scope.asset, &scope.item, &scope.person];
         for part in by_rule.into_iter().flatten() {
@@ -119,7 +119,7 @@ impl RunSources<'_> {
     }
 
     /// Whether the user's words name a value that the system knows by exactly this name.
-    fn is_named_by_user(&self, wanted: &Sought<'_>) -> bool {
+    fn is_named_by_user(&self, wanted: &Needle<'_>) -> bool {
         self.user_words().any(|text| has_name(text, wanted))
     }
 
@@ -131,11 +131,11 @@ impl RunSources<'_> {
     /// Searches the answers of people, and the results of trusted tools and trusted fields. Such a result counts only in a
     /// pass before any tool was called with the value: a value that a call contained comes back as an echo, and the
     /// calls of one pass run in any order. A name that the user's words have counts as theirs if a result has it as well.
-    fn in_tools(&self, search: &mut Search<'_>) {
+    fn in_tools(&self, search: &mut SourceSearch<'_>) {
         // The values found in tool results, each with the first pass.
-        let mut returned: Vec<Returned<'_>> = Vec::new();
+        let mut returned: Vec<ReturnedValue<'_>> = Vec::new();
         for trusts_whole in [true, false] {
-            let mut tools = Search { open: search.open.clone(), given: search.given.clone() };
+            let mut tools = SourceSearch { open: search.open.clone(), given: search.given.clone() };
             for Evidence { id, tool, pass, observation, .. } in self.evidence {
                 let Some(tool) = self.spec.tool(tool).filter(|tool| tool.policy.lease.is_none()) else {
                     continue;
@@ -159,7 +159,7 @@ impl RunSources<'_> {
                         tools.find_in_fields(ValueSource::TrustedField(*id), &observation.data, fields)
                     }
                 };
-                returned.extend(found.into_iter().map(|(at, wanted)| Returned {
+                returned.extend(found.into_iter().map(|(at, wanted)| ReturnedValue {
                     at,
                     wanted,
                     first: *pass,
@@ -170,7 +170,7 @@ impl RunSources<'_> {
         if returned.is_empty() {
             return;
         }
-        for Returned { at, wanted, .. } in &returned {
+        for ReturnedValue { at, wanted, .. } in &returned {
             if self.is_named_by_user(wanted) {
                 search.give(*at, ValueSource::User);
             }
@@ -181,7 +181,7 @@ impl RunSources<'_> {
             let is_question = self.spec.tool(tool).is_none_or(|tool| tool.policy.asks_person);
             (!is_question).then_some((*pass, parameters))
         });
-        let mut parts = Parts::default();
+        let mut parts = SentTexts::default();
         for (pass, parameters) in before.chain(in_run) {
             if returned.iter().all(|it| it.first < pass) {
                 continue;
@@ -193,35 +193,35 @@ impl RunSources<'_> {
         // A tool may join the values of several arguments, from one call or from several.
         returned.retain(|it| !parts.make(&it.wanted.scalar, it.first));
         // Those of trusted tools come first.
-        for Returned { at, by, .. } in returned {
+        for ReturnedValue { at, by, .. } in returned {
             search.give(at, by);
         }
     }
 }
 
 /// A value that a tool returned.
-struct Returned<'a> {
+struct ReturnedValue<'a> {
     /// Its position in the request.
     at: usize,
-    wanted: Sought<'a>,
+    wanted: Needle<'a>,
     /// The pass of the first result that has it.
     first: u32,
     by: ValueSource,
 }
 
 /// Whether a text gives a value.
-type OfText = fn(&str, &Sought<'_>) -> bool;
+type OfText = fn(&str, &Needle<'_>) -> bool;
 
 /// Values that are searched for in each source in turn until they are found.
-struct Search<'a> {
+struct SourceSearch<'a> {
     /// The values not found yet, with their positions in the request.
-    open: Vec<(usize, Sought<'a>)>,
+    open: Vec<(usize, Needle<'a>)>,
     given: Vec<Option<ValueSource>>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> SourceSearch<'a> {
     /// Removes and returns the values that a source gives.
-    fn find(&mut self, by: ValueSource, is_given: impl Fn(&Sought<'a>) -> bool) -> Vec<(usize, Sought<'a>)> {
+    fn find(&mut self, by: ValueSource, is_given: impl Fn(&Needle<'a>) -> bool) -> Vec<(usize, Needle<'a>)> {
         let (found, open) = std::mem::take(&mut self.open).into_iter().partition(|(_, it)| is_given(it));
         self.open = open;
         for (at, _) in &found {
@@ -232,7 +232,7 @@ impl<'a> Search<'a> {
 
     /// Removes and returns the values that a scalar in a JSON text equals; `of_text` compares texts. The JSON is parsed
     /// once, and only if it can contain one of the values.
-    fn find_in_json(&mut self, by: ValueSource, json: &str, of_text: OfText) -> Vec<(usize, Sought<'a>)> {
+    fn find_in_json(&mut self, by: ValueSource, json: &str, of_text: OfText) -> Vec<(usize, Needle<'a>)> {
         if !self.may_stand_in(json) {
             return Vec::new();
         }
@@ -250,7 +250,7 @@ impl<'a> Search<'a> {
         by: ValueSource,
         json: &str,
         pointers: &[Arc<str>],
-    ) -> Vec<(usize, Sought<'a>)> {
+    ) -> Vec<(usize, Needle<'a>)> {
         if pointers.is_empty() || !self.may_stand_in(json) {
             return Vec::new();
         }
@@ -258,7 +258,7 @@ impl<'a> Search<'a> {
         let fields = pointers.iter().flat_map(|pointer| within(&data, pointer));
         let fields: Vec<&Value> = fields.collect();
         // The names of the members of a field are its values, as in `{"ada@brown.example": "reads"}`.
-        let is_named = |field: &Value, wanted: &Sought<'_>| {
+        let is_named = |field: &Value, wanted: &Needle<'_>| {
             field.as_object().is_some_and(|members| members.keys().any(|name| wanted.scalar.is_text(name)))
         };
         self.find(by, |wanted| {
@@ -281,7 +281,7 @@ impl<'a> Search<'a> {
 }
 
 /// Whether a scalar in JSON equals the value; `of_text` compares texts.
-fn data_gives(data: &Value, wanted: &Sought<'_>, of_text: OfText) -> bool {
+fn data_gives(data: &Value, wanted: &Needle<'_>, of_text: OfText) -> bool {
     match data {
         Value::String(text) => of_text(text, wanted),
         Value::Number(_) | Value::Bool(_) | Value::Null => wanted.scalar.is(data),

@@ -23,21 +23,21 @@ pub struct PolicyRow {
     /// JSON pointers to the parameters that name a recipient or a target. Empty if there are none.
     pub authority: Vec<Arc<str>>,
     /// The decision at the start of the run, with the taint of the work item alone.
-    pub at_start: Cell,
+    pub at_start: TableCell,
     /// The decision after untrusted text was read.
-    pub untrusted: Cell,
+    pub untrusted: TableCell,
     /// The decision after untrusted text and private data were read.
-    pub untrusted_and_private: Cell,
+    pub untrusted_and_private: TableCell,
     /// The decision where a value at one of `authority` comes from no authorised source. `None`: the tool has no such
     /// parameter.
-    pub untrusted_origin: Option<May>,
+    pub untrusted_origin: Option<Choice>,
 }
 
 /// A decision of policy and its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Cell {
+pub struct TableCell {
     /// The decision.
-    pub may: May,
+    pub may: Choice,
     /// The reason, for people.
     pub why: Arc<str>,
 }
@@ -45,7 +45,7 @@ pub struct Cell {
 /// What policy decides about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum May {
+pub enum Choice {
     /// The call runs.
     Runs,
     /// The approver is asked.
@@ -56,7 +56,7 @@ pub enum May {
     Denied,
 }
 
-impl May {
+impl Choice {
     /// The decision as a word for people.
     pub fn name(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ pub fn table(spec: &RunSpec) -> Vec<PolicyRow> {
         let cell = |taint| cell(spec, tool, taint);
         let at_start = cell(Taint::at_start(spec));
         let reaches =
-            !tool.effect.is_read() && !tool.policy.authority.is_empty() && at_start.may != May::Denied;
+            !tool.effect.is_read() && !tool.policy.authority.is_empty() && at_start.may != Choice::Denied;
         PolicyRow {
             tool: Arc::clone(&tool.name),
             effect: tool.effect,
@@ -84,7 +84,7 @@ pub fn table(spec: &RunSpec) -> Vec<PolicyRow> {
             at_start,
             untrusted: cell(Taint { untrusted: true, private: false }),
             untrusted_and_private: cell(Taint { untrusted: true, private: true }),
-            untrusted_origin: reaches.then_some(if spec.gate.people { May::Asks } else { May::Denied }),
+            untrusted_origin: reaches.then_some(if spec.gate.people { Choice::Asks } else { Choice::Denied }),
         }
     };
     spec.tools.iter().map(row).collect()
@@ -103,10 +103,10 @@ pub fn reachable(spec: &RunSpec) -> Taint {
     }
 }
 
-fn cell(spec: &RunSpec, tool: &ToolSpec, taint: Taint) -> Cell {
+fn cell(spec: &RunSpec, tool: &ToolSpec, taint: Taint) -> TableCell {
     let ask = PolicyAsk { spec, tool, parameters: &Value::Null, taint, sources: &(), planned: None };
     let people = spec.gate.people;
-    let asks = if people { May::Asks } else { May::LeftUndone };
+    let asks = if people { Choice::Asks } else { Choice::LeftUndone };
     match ruling(&ask) {
         Ruling::Runs => {
             let why = match (spec.protocol.handles(&tool.name), tool.effect.is_read()) {
@@ -114,17 +114,17 @@ fn cell(spec: &RunSpec, tool: &ToolSpec, taint: Taint) -> Cell {
                 (false, true) => "only reads",
                 (false, false) => "gate.approved names it",
             };
-            Cell { may: May::Runs, why: why.into() }
+            TableCell { may: Choice::Runs, why: why.into() }
         }
         Ruling::NeedsPerson(reasons) => {
             let why = rendered(&reasons).unwrap_or_else(|| "gate.approved does not name it".into());
-            Cell { may: asks, why: alone(why, people) }
+            TableCell { may: asks, why: alone(why, people) }
         }
         Ruling::Denied(reasons) => {
             let by_rule =
                 reasons.iter().any(|reason| matches!(reason, Reason::Forbidden | Reason::NotAllowed));
             let why = rendered(&reasons).unwrap_or_default();
-            Cell { may: May::Denied, why: if by_rule { why } else { alone(why, people) } }
+            TableCell { may: Choice::Denied, why: if by_rule { why } else { alone(why, people) } }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! All rules against repeats in one value, for a loop that is not a [`Run`](crate::Run).
 
 use crate::repeats::fingerprint::{CallFacts, Fingerprint, Rules};
-use crate::repeats::ledger::{CallStatus, Ledger, OtherCalls, Settled};
+use crate::repeats::ledger::{CallStatus, Ledger, OtherCalls, SettledCall};
 use crate::repeats::note::RepeatNote;
 use crate::repeats::rule::RepeatRule;
 use crate::repeats::stable::{reported, stable_digest};
@@ -159,8 +159,9 @@ impl Guard {
         let reported = reported(status, result);
         let waits = status == Status::Pending || status == Status::Ok && is_not_ready(data);
         let polled = 0;
-        let error = Settled::error_of(status, data);
-        let settled = Settled { signature, key, attempt, polled, status, reported, ignored, waits, error };
+        let error = SettledCall::error_of(status, data);
+        let settled =
+            SettledCall { signature, key, attempt, polled, status, reported, ignored, waits, error };
         self.ledger.settled(&[settled], &self.notes).pop().map(|(_, note)| note)
     }
 }

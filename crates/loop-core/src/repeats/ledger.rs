@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::repeats::cycle::Trace;
 use crate::repeats::fingerprint::{Fingerprint, Query, Rules};
-use crate::repeats::note::{NoteLog, RepeatNote, Returned, error_digest};
+use crate::repeats::note::{NoteLog, RepeatNote, ReturnedCall, error_digest};
 use crate::repeats::rule::RepeatRule;
 use crate::repeats::stable::reported_by;
 use crate::repeats::three_tier::likeness;
@@ -181,7 +181,7 @@ pub enum CallStatus {
 
 /// The result of a call, for the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settled {
+pub struct SettledCall {
     /// [`Fingerprint::signature`] of the call.
     pub signature: Digest,
     /// The key under which it ran.
@@ -202,7 +202,7 @@ pub struct Settled {
     pub error: Option<Digest>,
 }
 
-impl Settled {
+impl SettledCall {
     /// The result of a call. The digest leaves out the volatile parts of the data.
     pub fn of(
         signature: Digest,
@@ -468,7 +468,7 @@ impl Ledger {
     /// with the key of its call.
     ///
     /// A change by one of them counts as a change after all of them, because what the others read is unknown.
-    pub fn settled(&mut self, batch: &[Settled], rules: &RepeatNotes) -> Vec<(CommandKey, RepeatNote)> {
+    pub fn settled(&mut self, batch: &[SettledCall], rules: &RepeatNotes) -> Vec<(CommandKey, RepeatNote)> {
         let (mut changed_by, mut writes, mut notes) = (Vec::new(), 0, Vec::new());
         let mut failed = BTreeSet::new();
         for settled in batch {
@@ -500,12 +500,12 @@ impl Ledger {
     /// `failed` are the tools of which a call of the same reply failed.
     fn note(
         &mut self,
-        settled: &Settled,
+        settled: &SettledCall,
         rules: &RepeatNotes,
         failed: &mut BTreeSet<Arc<str>>,
     ) -> Option<RepeatNote> {
         let entry = self.entries.get(&settled.signature).filter(|entry| entry.is_noted)?;
-        let returned = Returned {
+        let returned = ReturnedCall {
             tool: &entry.tool,
             call: settled.signature,
             search: entry.search,
@@ -551,7 +551,7 @@ impl Ledger {
     }
 
     /// Records one result. Returns whether the call changed something, and whether it was a write.
-    fn settle(&mut self, settled: &Settled) -> (bool, bool) {
+    fn settle(&mut self, settled: &SettledCall) -> (bool, bool) {
         let Some(entry) = self.entries.get_mut(&settled.signature) else { return (false, false) };
         let status = settled.status;
         // Of two equal calls that ran concurrently the last one counts.

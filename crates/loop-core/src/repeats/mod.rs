@@ -39,7 +39,7 @@ mod waiting;
 
 pub use fingerprint::{CallFacts, Fingerprint, Rules};
 pub use guard::{Guard, Running};
-pub use ledger::{CallStatus, Ledger, OtherCalls, Settled};
+pub use ledger::{CallStatus, Ledger, OtherCalls, SettledCall};
 pub use note::RepeatNote;
 pub use rule::RepeatRule;
 pub use sequence::ratio_millis;

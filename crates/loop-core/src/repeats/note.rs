@@ -120,15 +120,15 @@ impl RepeatNote {
 pub(crate) struct NoteLog {
     /// Tools whose last call failed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    failing: BTreeMap<Arc<str>, Failing>,
+    failing: BTreeMap<Arc<str>, FailingTool>,
     /// The last result of each group of searches: the same tool, and the same arguments but for the search text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    searches: BTreeMap<Digest, Searched>,
+    searches: BTreeMap<Digest, LastSearch>,
 }
 
 /// A tool whose last call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct Failing {
+struct FailingTool {
     times: u32,
     /// How many of the last failures had the same error. A failure that may be tried again counts as none.
     same: u32,
@@ -141,7 +141,7 @@ struct Failing {
 
 /// The last result of a group of searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct Searched {
+struct LastSearch {
     call: Digest,
     result: Digest,
     times: u32,
@@ -149,7 +149,7 @@ struct Searched {
 }
 
 /// A call that settled, as notes see it.
-pub(super) struct Returned<'a> {
+pub(super) struct ReturnedCall<'a> {
     pub(super) tool: &'a Arc<str>,
     pub(super) call: Digest,
     /// The group of searches. `None`: it is not a search.
@@ -169,7 +169,7 @@ pub(super) struct Returned<'a> {
 
 impl NoteLog {
     /// Counts a result. Returns its note, if it fails or searches in vain once too often.
-    pub(super) fn returned(&mut self, of: &Returned<'_>, rules: &RepeatNotes) -> Option<RepeatNote> {
+    pub(super) fn returned(&mut self, of: &ReturnedCall<'_>, rules: &RepeatNotes) -> Option<RepeatNote> {
         if of.status.is_citable() {
             if !self.failing.is_empty() {
                 self.failing.remove(of.tool);
@@ -182,16 +182,16 @@ impl NoteLog {
             return None;
         }
         let same = u32::from(!of.may_pass);
-        let fresh = Failing { times: 1, same, error, call: of.call, varied: false, changes: of.changes };
+        let fresh = FailingTool { times: 1, same, error, call: of.call, varied: false, changes: of.changes };
         let before = self.failing.get(of.tool).filter(|before| before.changes == of.changes);
-        let failing = before.map_or(fresh, |before| Failing {
+        let failing = before.map_or(fresh, |before| FailingTool {
             times: before.times.saturating_add(1),
             same: if before.error == error { before.same.saturating_add(same) } else { same },
             varied: before.varied || before.call != of.call,
             ..fresh
         });
         self.failing.insert(Arc::clone(of.tool), failing);
-        let Failing { times, same, varied, .. } = failing;
+        let FailingTool { times, same, varied, .. } = failing;
         let reached = |count: u32, limit: u32| limit > 0 && count >= limit.max(2);
         (reached(times, rules.failures) || reached(same, rules.same)).then(|| RepeatNote::Failures {
             times,
@@ -200,7 +200,7 @@ impl NoteLog {
         })
     }
 
-    fn searched(&mut self, of: &Returned<'_>, rules: &RepeatNotes) -> Option<RepeatNote> {
+    fn searched(&mut self, of: &ReturnedCall<'_>, rules: &RepeatNotes) -> Option<RepeatNote> {
         let group = of.search?;
         let before = self.searches.get(&group).copied();
         let same = before.filter(|before| before.result == of.result && before.changes == of.changes);
@@ -213,7 +213,7 @@ impl NoteLog {
         if before.is_none() && self.searches.len() == MAX_SEARCHES {
             self.searches.clear();
         }
-        let searched = Searched { call: of.call, result: of.result, times, changes: of.changes };
+        let searched = LastSearch { call: of.call, result: of.result, times, changes: of.changes };
         self.searches.insert(group, searched);
         (rules.searches > 0 && times >= rules.searches.max(2)).then_some(RepeatNote::SameSearch { times })
     }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::reply::markdown::{Block, Layout, with_line_feeds};
+use crate::reply::markdown::{FencedBlock, Layout, with_line_feeds};
 use crate::reply::parse_warning::ParseWarning;
 use crate::reply::sections::{body, without_thoughts};
 use crate::spec::{NonceMode, PLAN};
 use crate::types::{
-    Action, Arguments, Confidence, Digest, Observation, Priority, Written, cleaned, digest, is_default,
+    Action, Arguments, Confidence, Digest, Observation, Priority, SourceValue, cleaned, digest, is_default,
 };
 
 /// The member that identifies a contract block.
@@ -32,13 +32,13 @@ pub(crate) struct Contract {
 
 /// The contract of a reply if one counts, and the byte ranges to leave out of the sections.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundContract {
     pub(crate) contract: Option<Contract>,
     pub(crate) hidden: Vec<Range<usize>>,
     pub(crate) parse_warnings: Vec<ParseWarning>,
 }
 
-impl Found {
+impl FoundContract {
     fn ignore(&mut self, why: &str) {
         self.parse_warnings.push(ParseWarning::IgnoredContract { why: why.into() });
     }
@@ -46,7 +46,7 @@ impl Found {
 
 /// The rules by which a contract block counts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules<'a> {
+pub(crate) struct ContractRules<'a> {
     pub(crate) nonce: &'a str,
     pub(crate) mode: NonceMode,
     /// The contracts in texts that the run has read.
@@ -54,8 +54,8 @@ pub(crate) struct Rules<'a> {
 }
 
 /// Finds the contract among the top-level fenced blocks of a reply: the last block that counts.
-pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
-    let mut found = Found::default();
+pub(crate) fn find(text: &str, layout: &Layout, rules: ContractRules<'_>) -> FoundContract {
+    let mut found = FoundContract::default();
     let mut unmarked = None;
     let mut marked = None;
     for block in &layout.blocks {
@@ -138,7 +138,7 @@ fn is_meant(content: &str) -> bool {
 /// Adds the contracts without a fence to the blocks, if no block is a contract: objects at the top level, on lines of
 /// their own. Whether one was added.
 pub(crate) fn take_bare(text: &str, layout: &mut Layout) -> bool {
-    let is_contract = |block: &Block| text.get(block.content.clone()).is_some_and(is_meant);
+    let is_contract = |block: &FencedBlock| text.get(block.content.clone()).is_some_and(is_meant);
     if !text.contains(MARK) || layout.blocks.iter().any(is_contract) {
         return false;
     }
@@ -159,7 +159,7 @@ pub(crate) fn take_bare(text: &str, layout: &mut Layout) -> bool {
             if is_alone && !is_part && object.get(MARK).is_some() {
                 let rest = after.len() - below.len() + usize::from(!below.is_empty());
                 let whole = piece.start + above.len()..piece.start + at.end + rest;
-                bare.push(Block { content: whole.clone(), whole, closed: true });
+                bare.push(FencedBlock { content: whole.clone(), whole, closed: true });
             }
         });
     }
@@ -173,7 +173,7 @@ pub(crate) fn take_bare(text: &str, layout: &mut Layout) -> bool {
 pub(crate) fn is_alone(text: &str) -> bool {
     let mut layout = Layout::of(text);
     take_bare(text, &mut layout);
-    let is_contract = |block: &&Block| text.get(block.content.clone()).is_some_and(is_meant);
+    let is_contract = |block: &&FencedBlock| text.get(block.content.clone()).is_some_and(is_meant);
     let contracts: Vec<Range<usize>> =
         layout.blocks.iter().filter(is_contract).map(|block| block.whole.clone()).collect();
     body(text, 0..text.len(), &contracts).is_empty()
@@ -191,7 +191,7 @@ pub(crate) fn end_of_last(text: &str, layout: &Layout) -> Option<usize> {
 }
 
 /// Finds the contract in the reply to a repair call: a fenced block, or the whole text as one object.
-pub(crate) fn find_repaired(text: &str, rules: Rules<'_>) -> Found {
+pub(crate) fn find_repaired(text: &str, rules: ContractRules<'_>) -> FoundContract {
     let fed = with_line_feeds(text);
     let text = &*without_thoughts(&fed);
     let mut layout = Layout::of(text);
@@ -380,9 +380,9 @@ fn read(
             return None;
         }
     };
-    let written =
-        Written::read(content.trim()).or_else(|| Written::read(&without_trailing_commas(content.trim())));
-    for pointer in written.iter().flat_map(Written::repeated) {
+    let written = SourceValue::read(content.trim())
+        .or_else(|| SourceValue::read(&without_trailing_commas(content.trim())));
+    for pointer in written.iter().flat_map(SourceValue::repeated) {
         parse_warnings.push(ParseWarning::RepeatedMember { pointer: pointer.into() });
     }
     let written = |n| written.as_ref()?.member("ai_actions")?.entry(n)?.member("parameters");
@@ -412,7 +412,7 @@ fn read(
 fn read_action(
     n: usize,
     value: &Value,
-    written: Option<&Written>,
+    written: Option<&SourceValue>,
     parse_warnings: &mut Vec<ParseWarning>,
 ) -> Action {
     let mut odd = |what: String| parse_warnings.push(ParseWarning::RepairedContract { what: what.into() });
@@ -444,7 +444,7 @@ fn read_action(
 }
 
 /// The parameters as canonical JSON. With repeated members, all of them as the model wrote them.
-pub(crate) fn parameters_of(parameters: &Value, written: Option<&Written>) -> Arguments {
+pub(crate) fn parameters_of(parameters: &Value, written: Option<&SourceValue>) -> Arguments {
     match written.filter(|written| !written.repeated().is_empty()) {
         Some(written) => written.to_text().into(),
         None => Arguments::of(parameters.clone()),

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::reply::contract::{self, Found, Rules};
+use crate::reply::contract::{self, ContractRules, FoundContract};
 use crate::reply::loose::lay_out;
 use crate::reply::model_reply::{FinishReason, Reply};
 use crate::reply::native::refused;
 use crate::reply::parse_warning::ParseWarning;
-use crate::reply::proposal::{Ending, Proposal, Refused};
+use crate::reply::proposal::{Ending, Proposal, RefusedBy};
 use crate::reply::read::Reading;
 use crate::reply::sections::{self, Names};
 use crate::spec::{DocumentSpec, NonceMode};
@@ -82,8 +82,8 @@ pub(super) fn salvage(partial: &str, document: &DocumentSpec, reading: Reading<'
     }
 }
 
-fn rules<'a>(document: &DocumentSpec, reading: Reading<'a>) -> Rules<'a> {
-    Rules {
+fn rules<'a>(document: &DocumentSpec, reading: Reading<'a>) -> ContractRules<'a> {
+    ContractRules {
         nonce: reading.nonce,
         mode: match document.nonce {
             // A model can decode or join untrusted text into a contract that no text contained, so only the nonce
@@ -95,13 +95,13 @@ fn rules<'a>(document: &DocumentSpec, reading: Reading<'a>) -> Rules<'a> {
     }
 }
 
-fn take(proposal: &mut Proposal, found: Found) {
+fn take(proposal: &mut Proposal, found: FoundContract) {
     proposal.parse_warnings.extend(found.parse_warnings);
     if let Some(contract) = found.contract {
         proposal.confidence = contract.confidence;
         proposal.reason = contract.reason;
         proposal.actions = contract.actions;
-        proposal.refused = contract.refused.map(Refused::ByModel);
+        proposal.refused = contract.refused.map(RefusedBy::ByModel);
         proposal.escalated = contract.escalated;
         proposal.plan = contract.plan;
         proposal.has_contract = true;

@@ -12,7 +12,7 @@ const FENCE_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     pub(crate) headings: Vec<Heading>,
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) blocks: Vec<FencedBlock>,
     /// The thinking between tags outside of fences, tags included. Headings and blocks inside it do not count.
     pub(crate) thoughts: Vec<Range<usize>>,
     /// Where the first thinking without an end begins. A contract after it may be part of the thinking.
@@ -30,7 +30,7 @@ pub(crate) struct Heading {
 
 /// A fenced block.
 #[derive(Debug)]
-pub(crate) struct Block {
+pub(crate) struct FencedBlock {
     /// From the opening fence to the end of the closing one, line breaks included.
     pub(crate) whole: Range<usize>,
     /// The text between the fences.
@@ -60,7 +60,7 @@ impl Layout {
                 let last = lines.get(end - 1).map_or(line.end, |last| last.end);
                 let inner_end =
                     if closed { lines.get(end - 1).map_or(last, |close| close.start) } else { last };
-                layout.blocks.push(Block {
+                layout.blocks.push(FencedBlock {
                     whole: line.start..last,
                     content: line.end..inner_end.max(line.end),
                     closed,
@@ -68,7 +68,7 @@ impl Layout {
                 n = end;
                 continue;
             }
-            if has_thoughts && let Some(thought) = layout.thought(text, &line, (&lines, n), &ends) {
+            if has_thoughts && let Some(thought) = layout.thought(text, &line, &lines, n, &ends) {
                 n += lines.iter().skip(n).take_while(|line| line.end <= thought.end).count();
                 // What follows the thinking in its last line is a line of its own.
                 if let Some(line) = lines.get_mut(n) {
@@ -101,7 +101,8 @@ impl Layout {
         &mut self,
         text: &str,
         line: &Range<usize>,
-        (lines, n): (&[Range<usize>], usize),
+        lines: &[Range<usize>],
+        n: usize,
         ends: &[Range<usize>],
     ) -> Option<Range<usize>> {
         let content = content_of(text, line);

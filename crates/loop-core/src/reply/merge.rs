@@ -104,7 +104,7 @@ impl Document {
     /// Merges `proposed` into a copy of this document, and returns it with the changes. A section that is not proposed
     /// stays unchanged, byte for byte. Merging nothing changes nothing, and merging twice equals merging once.
     pub fn merged(&self, proposed: &[ProposedSection], context: MergeContext<'_>) -> (Self, Merge) {
-        let mut draft = Draft::of(self, context.declared);
+        let mut draft = MergeDraft::of(self, context.declared);
         let mut merge = Merge::default();
         for proposal in proposed {
             draft.merge_one(proposal, context, &mut merge);
@@ -132,14 +132,14 @@ impl Document {
 }
 
 /// A document while a reply is merged into it: sections and declarations are found by their ids.
-struct Draft<'a> {
+struct MergeDraft<'a> {
     /// A removed section leaves its position empty.
     sections: Vec<Option<Section>>,
     places: BTreeMap<Arc<str>, usize>,
     declared: BTreeMap<&'a str, (usize, &'a SectionSpec)>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> MergeDraft<'a> {
     fn of(document: &Document, declared: &'a [SectionSpec]) -> Self {
         let ids = document.sections.iter().enumerate().rev();
         let specs = declared.iter().enumerate().rev();

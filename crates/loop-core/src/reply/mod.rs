@@ -27,7 +27,7 @@ pub use merge::{BadCitation, Document, Merge, MergeContext, Section, SectionChan
 pub(crate) use model_reply::is_cut_at_once;
 pub use model_reply::{FinishReason, Reply};
 pub use parse_warning::ParseWarning;
-pub use proposal::{Ending, Proposal, Refused};
+pub use proposal::{Ending, Proposal, RefusedBy};
 pub use sections::{LiveText, PREAMBLE, ProposedSection};
 
 pub(crate) use citation::{cited_in, own_words};

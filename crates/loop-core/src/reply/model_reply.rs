@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::Serialize;
 
-use crate::types::{PicoUsd, Received, ToolCall, Usage, is_default};
+use crate::types::{PicoUsd, Receipt, ToolCall, Usage, is_default};
 
 /// A model's complete reply, as far as the core reads it. The driver makes it from the provider's reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -31,8 +31,8 @@ pub struct Reply {
     /// Tokens as reported. `None`: not reported, so they are estimated from [`received`](Self::received).
     pub usage: Option<Usage>,
     /// What was received. A call without reported usage is estimated from it.
-    #[serde(default = "Received::ended", skip_serializing_if = "Received::is_ended")]
-    pub received: Received,
+    #[serde(default = "Receipt::ended", skip_serializing_if = "Receipt::is_ended")]
+    pub received: Receipt,
     /// The cost that the provider itself reports, in pico-dollars. `None`: it is computed from the price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<PicoUsd>,
@@ -59,7 +59,7 @@ impl Reply {
             finish: FinishReason::EndTurn,
             refusal: None,
             usage: None,
-            received: Received::ended(),
+            received: Receipt::ended(),
             cost: None,
             raw: None,
             served_model: None,

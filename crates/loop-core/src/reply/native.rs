@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::reply::model_reply::{FinishReason, Reply};
 use crate::reply::parse_warning::ParseWarning;
-use crate::reply::proposal::{Ending, Proposal, Refused};
+use crate::reply::proposal::{Ending, Proposal, RefusedBy};
 use crate::spec::RunSpec;
 use crate::types::{Action, Confidence, Priority, invisible};
 
@@ -66,14 +66,14 @@ pub(super) fn lacks_its_calls(reply: &Reply, spec: &RunSpec) -> bool {
 
 /// The refusal of the work, by the reply's finish reason. `None`: it was not refused. `is_work` says whether the text is
 /// what was asked for, which gives no reason.
-pub(super) fn refused(reply: &Reply, is_work: bool) -> Option<Refused> {
+pub(super) fn refused(reply: &Reply, is_work: bool) -> Option<RefusedBy> {
     match reply.finish {
         FinishReason::Refusal => {
             let text =
                 reply.refusal.as_deref().or(Some(&reply.text).filter(|_| !is_work).map(|text| &**text));
-            Some(Refused::ByModel(first_line(text.unwrap_or_default())))
+            Some(RefusedBy::ByModel(first_line(text.unwrap_or_default())))
         }
-        FinishReason::Filtered => Some(Refused::ByFilter),
+        FinishReason::Filtered => Some(RefusedBy::ByFilter),
         FinishReason::EndTurn
         | FinishReason::ToolUse
         | FinishReason::MaxTokens

@@ -23,7 +23,7 @@ pub struct Proposal {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Arguments>,
     /// Who refused the work. `None`: it was not refused.
-    pub refused: Option<Refused>,
+    pub refused: Option<RefusedBy>,
     /// The model's reason for handing the work to a person. `None`: it did not.
     pub escalated: Option<Arc<str>>,
     /// Whether the reply has a contract block that counts. Without one the confidence is `unknown`.
@@ -41,7 +41,7 @@ pub struct Proposal {
 /// Who refused the work.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "by", content = "why", rename_all = "snake_case")]
-pub enum Refused {
+pub enum RefusedBy {
     /// The model, with its reason.
     ByModel(Arc<str>),
     /// A content filter of the provider. The model itself may not have refused.

@@ -41,14 +41,14 @@ pub(crate) fn parse(text: &str, layout: &Layout, hidden: &[Range<usize>], names:
     if layout.blocks.iter().any(|block| !block.closed) {
         reply.parse_warnings.push(ParseWarning::UnclosedFence);
     }
-    let mut drafts: Vec<Draft> = Vec::new();
+    let mut drafts: Vec<SectionDraft> = Vec::new();
     // A map by id, since a reply may have as many headings as lines.
     let mut places: BTreeMap<Arc<str>, usize> = BTreeMap::new();
     let first = layout.headings.first().map_or(text.len(), |heading| heading.line.start);
     let preamble = body(text, 0..first, hidden);
     if !preamble.is_empty() {
         places.insert(PREAMBLE.into(), drafts.len());
-        drafts.push(Draft::preamble(preamble));
+        drafts.push(SectionDraft::preamble(preamble));
     }
     let mut has_uncut = false;
     for (n, heading) in layout.headings.iter().enumerate() {
@@ -83,20 +83,20 @@ pub(crate) fn parse(text: &str, layout: &Layout, hidden: &[Range<usize>], names:
             None => {
                 places.insert(Arc::clone(&id), drafts.len());
                 let known = declaration.is_some();
-                drafts.push(Draft { id, heading: written, body, known, is_joined: false });
+                drafts.push(SectionDraft { id, heading: written, body, known, is_joined: false });
             }
         }
     }
     // The words of a reply on one line are all in a heading.
     if has_uncut && drafts.iter().all(|draft| draft.body.is_empty()) {
-        drafts.insert(0, Draft::preamble(body(text, 0..text.len(), hidden)));
+        drafts.insert(0, SectionDraft::preamble(body(text, 0..text.len(), hidden)));
     }
-    reply.sections = drafts.into_iter().map(Draft::into_section).collect();
+    reply.sections = drafts.into_iter().map(SectionDraft::into_section).collect();
     reply
 }
 
 /// A section while its reply is parsed. A repeated heading appends to its body.
-struct Draft<'a> {
+struct SectionDraft<'a> {
     id: Arc<str>,
     heading: &'a str,
     body: String,
@@ -104,7 +104,7 @@ struct Draft<'a> {
     is_joined: bool,
 }
 
-impl Draft<'_> {
+impl SectionDraft<'_> {
     fn preamble(body: String) -> Self {
         Self { id: PREAMBLE.into(), heading: "", body, known: true, is_joined: false }
     }
@@ -288,12 +288,12 @@ pub struct LiveText {
     line: String,
     /// Whether the text has a line break other than the separators of Unicode.
     has_plain_breaks: bool,
-    held: Option<(Held, String)>,
+    held: Option<(OpenBlock, String)>,
 }
 
 /// What is held back until its end is known.
 #[derive(Clone, Copy, Debug)]
-enum Held {
+enum OpenBlock {
     /// A fenced block, which may be the contract.
     Block(Fence),
     /// Thinking between tags. It is not shown.
@@ -327,7 +327,9 @@ impl LiveText {
         let mut shown = String::new();
         self.end_line(&mut shown);
         // Thinking without an end is over at the next heading.
-        while let Some((Held::Thought, held)) = self.held.take_if(|(held, _)| matches!(held, Held::Thought)) {
+        while let Some((OpenBlock::Thought, held)) =
+            self.held.take_if(|(held, _)| matches!(held, OpenBlock::Thought))
+        {
             let lines = held.split_inclusive('\n').skip(1).skip_while(|line| !is_heading(line.trim_end()));
             lines.for_each(|line| self.take_line(line, &mut shown));
         }
@@ -343,15 +345,15 @@ impl LiveText {
     }
 
     fn take_line(&mut self, mut line: &str, shown: &mut String) {
-        if let Some((kind @ (Held::Block(_) | Held::Object(_)), held)) = &mut self.held {
+        if let Some((kind @ (OpenBlock::Block(_) | OpenBlock::Object(_)), held)) = &mut self.held {
             let content = line.trim_end_matches(['\n', '\r']);
             let (is_over, is_end) = match kind {
-                Held::Object(open) => {
+                OpenBlock::Object(open) => {
                     *open += open_braces(content);
                     (is_no_object(content), *open <= 0)
                 }
-                Held::Block(fence) => (is_heading(content), fence.is_closed_by(content)),
-                Held::Thought => (false, false),
+                OpenBlock::Block(fence) => (is_heading(content), fence.is_closed_by(content)),
+                OpenBlock::Thought => (false, false),
             };
             if !is_over {
                 held.push_str(line);
@@ -368,12 +370,12 @@ impl LiveText {
             if let Some(fence) =
                 Fence::opened_by(line.trim_end_matches(['\n', '\r'])).filter(|_| self.held.is_none())
             {
-                self.held = Some((Held::Block(fence), line.to_owned()));
+                self.held = Some((OpenBlock::Block(fence), line.to_owned()));
                 return;
             }
             if self.held.is_none() && begins_object(line) && !is_no_object(line) {
                 let open = open_braces(line);
-                self.held = Some((Held::Object(open), line.to_owned()));
+                self.held = Some((OpenBlock::Object(open), line.to_owned()));
                 if open <= 0 {
                     self.release(shown);
                 }
@@ -393,7 +395,7 @@ impl LiveText {
                 }
                 (None, Some(tag)) if !before.ends_with('`') => {
                     shown.push_str(before);
-                    self.held = Some((Held::Thought, String::new()));
+                    self.held = Some((OpenBlock::Thought, String::new()));
                     line = line.get(tag.start..).unwrap_or_default();
                     continue;
                 }

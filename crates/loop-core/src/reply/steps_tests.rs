@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::reply::citation::citations;
-use crate::reply::contract::{self, Echoes, Rules};
+use crate::reply::contract::{self, ContractRules, Echoes};
 use crate::reply::loose::lay_out;
 use crate::reply::markdown::Layout;
 use crate::reply::merge::{Document, MergeContext};
@@ -15,7 +15,7 @@ use crate::types::{Arguments, Millis};
 /// Parses a reply and merges it twice, as a run does.
 fn read(text: &str) {
     let echoes = Echoes::default();
-    let rules = Rules { nonce: "n", mode: NonceMode::Prefer, echoes: &echoes };
+    let rules = ContractRules { nonce: "n", mode: NonceMode::Prefer, echoes: &echoes };
     let declared = [SectionSpec::new("loose", "Loose")];
     let names = Names::of(&declared);
     let (text, layout, _) = lay_out(text, &names);

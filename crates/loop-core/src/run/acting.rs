@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::gate::{
-    self, Certificate, Condition, JudgeContext, Judged, JudgedAction, Limit, Measure, ParentRun, Quota,
+    self, Certificate, Condition, JudgeContext, JudgedAction, JudgedCall, Limit, Measure, ParentRun, Quota,
     StopReason, Verdict, judge,
 };
 use crate::policy::RunSources;
-use crate::repeats::{RepeatNote, Settled};
+use crate::repeats::{RepeatNote, SettledCall};
 use crate::reply::Proposal;
 use crate::run::calls::{Poll, Work};
 use crate::run::command::SubCallBudget;
@@ -17,14 +17,14 @@ use crate::run::gating;
 use crate::run::inbox::Inbox;
 use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Stage, Stopping};
-use crate::run::rest::{Place, Rest};
+use crate::run::rest::{RunParts, StopPoint};
 use crate::spec::{OnInvalid, OnToolError, RunSpec, Setting};
 use crate::types::{CommandKey, Digest, Effect, Evidence, Millis, Observation, Slot, Status};
 
 /// How often a driver may end while a tool runs before the tool is not run again.
 const KILLS: u32 = 3;
 
-impl Rest<'_> {
+impl RunParts<'_> {
     /// The index of the work that an event announces, if it may start now.
     pub(super) fn may_start(&self, batch: &Batch, key: &CommandKey, attempt: u32) -> Option<usize> {
         if batch.is_held(self.inbox, self.spec) {
@@ -121,11 +121,11 @@ impl Rest<'_> {
     }
 
     /// Records verdicts. Returns a batch of the actions that run and those that wait for an approver.
-    pub(super) fn admit(&mut self, judged: Vec<Judged>) -> Batch {
+    pub(super) fn admit(&mut self, judged: Vec<JudgedCall>) -> Batch {
         let mut batch = Batch::default();
         let mut eager = std::mem::take(&mut self.eager).into_iter();
         let mut finished = Vec::new();
-        for Judged { mut judged, fingerprint, run_as } in judged {
+        for JudgedCall { mut judged, fingerprint, run_as } in judged {
             let early = eager.next().and_then(|read| self.use_read(read, &judged, run_as));
             let used = early.as_ref().map(|read| (read.key, read.attempt));
             let action = self.calls.actions.len() as u32;
@@ -249,7 +249,7 @@ impl Rest<'_> {
         if batch.is_in_flight() || waits_for_all && batch.work.iter().any(|work| work.observation.is_none()) {
             return Phase::Running { batch, stage };
         }
-        let place = Place { phase: stage.phase_name(), pass: self.draft.passes.len() as u32 };
+        let place = StopPoint { phase: stage.phase_name(), pass: self.draft.passes.len() as u32 };
         let is_open = self.inbox.stop_requested.is_none();
         let first = self.knowledge.evidence.len();
         let asks = self.keep_evidence(batch);
@@ -375,7 +375,7 @@ impl Rest<'_> {
         self.give_up_work(&mut batch);
         // The ledger is updated once all have settled, so that their order of completion does not matter.
         let first = self.knowledge.evidence.len();
-        let settled: Vec<Settled> = batch.work.iter().filter_map(|work| self.settled(work)).collect();
+        let settled: Vec<SettledCall> = batch.work.iter().filter_map(|work| self.settled(work)).collect();
         let before = self.knowledge.taint;
         let notes = self.calls.ledger.settled(&settled, &self.spec.gate.repeat_notes);
         self.take_notes(notes, &batch);
@@ -427,11 +427,11 @@ impl Rest<'_> {
     }
 
     /// The result of a piece of work, for the ledger. `None`: it has not settled.
-    fn settled(&self, work: &Work) -> Option<Settled> {
+    fn settled(&self, work: &Work) -> Option<SettledCall> {
         let observation = work.observation.as_ref()?;
         let rules = &self.calls.tool(work, self.spec)?.policy.repeats;
         let polled = work.poll.as_ref().map_or(0, |poll| poll.times) + work.lost;
-        Some(Settled::of(work.signature, work.key, work.attempt, polled, observation, rules))
+        Some(SettledCall::of(work.signature, work.key, work.attempt, polled, observation, rules))
     }
 
     /// Settles work that cannot settle by itself any more. A write that may have been started is in doubt.

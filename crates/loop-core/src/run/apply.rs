@@ -22,7 +22,7 @@ use crate::run::outcome::{Outcome, ServedCall};
 use crate::run::parent::Takeover;
 use crate::run::phase::Phase;
 use crate::run::rejected::Rejected;
-use crate::run::rest::{Place, Rest};
+use crate::run::rest::{RunParts, StopPoint};
 use crate::run::route::Route;
 use crate::run::step::step;
 use crate::run::warning::RunWarning;
@@ -181,10 +181,10 @@ impl Run {
     }
 
     /// The phase, and everything else.
-    pub(super) fn apart(&mut self) -> (&mut Phase, Rest<'_>) {
+    pub(super) fn apart(&mut self) -> (&mut Phase, RunParts<'_>) {
         let State { started, clock, phase, inbox, route, knowledge, calls, draft, budget } = &mut self.state;
         let (notes, since_last_ms, eager) = (Vec::new(), 0, Vec::new());
-        let rest = Rest {
+        let rest = RunParts {
             spec: &self.spec,
             started,
             clock,
@@ -448,7 +448,7 @@ impl Run {
             let at = reached.iter().position(|limit| limit.reason == StopReason::Timeout);
             reached.insert(at.unwrap_or(reached.len()), gate::no_tool_calls());
         }
-        let place = Place { phase: phase.name(), pass: 0 };
+        let place = StopPoint { phase: phase.name(), pass: 0 };
         if let Some(certificate) = Certificate::of(reached.into_iter().chain(unpriced)) {
             *phase = rest.stop(place, certificate);
         } else if !selections {

@@ -12,13 +12,13 @@ use crate::run::event::{PersonAnswer, Started};
 use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Purpose, Stage};
 use crate::run::rejected::AnswerFault;
-use crate::run::rest::Rest;
+use crate::run::rest::RunParts;
 use crate::spec::{RunSpec, ToolSpec};
 use crate::types::{Approver, CommandKey, Digest, Millis, Observation, Slot, Status, cleaned, digest};
 
 /// The data against which a person's answer is validated.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asking<'a> {
+pub(super) struct AnswerContext<'a> {
     pub(super) spec: &'a RunSpec,
     pub(super) started: &'a Started,
     pub(super) calls: &'a Calls,
@@ -28,7 +28,7 @@ pub(super) struct Asking<'a> {
     pub(super) later: &'a [u32],
 }
 
-impl Asking<'_> {
+impl AnswerContext<'_> {
     /// The index of the request that an answer settles.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ fn fits(tool: Option<&ToolSpec>, answer: &PersonAnswer) -> Result<(), AnswerFaul
     }
 }
 
-impl Rest<'_> {
+impl RunParts<'_> {
     /// Stores an instruction for the next pass whose call has not been announced. The digest of an announced prompt is
     /// journaled, so that prompt does not change.
     pub(super) fn take_instruction(&mut self, phase: &Phase, text: &Arc<str>) {
@@ -227,14 +227,10 @@ impl Rest<'_> {
         let mut batch = Batch::default();
         for Ask { action: index, answer, .. } in asks {
             let evidence = self.knowledge.next_id(batch.work.len());
-            let Some(action) = self.calls.actions.get_mut(index as usize) else {
-                continue;
-            };
+            let Some(action) = self.calls.actions.get_mut(index as usize) else { continue };
             let action = Arc::make_mut(action);
             action.evidence = Some(evidence);
-            let Some(tool) = action.tool.as_deref().and_then(|name| self.spec.tool(name)) else {
-                continue;
-            };
+            let Some(tool) = action.tool.as_deref().and_then(|name| self.spec.tool(name)) else { continue };
             let parameters = action.parameters.value().unwrap_or(&Value::Null);
             let rules = Rules::of_run(self.spec);
             let fingerprint = Fingerprint::of(&CallFacts::of(tool, parameters), &rules);

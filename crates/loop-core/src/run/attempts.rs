@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::gate::{self, Certificate, Condition, JudgedAction, Measure, StopReason};
 use crate::run::apply::Run;
-use crate::run::check::{About, Cause, CheckResult, Lack};
+use crate::run::check::{Cause, CheckResult, CheckSubject, Lack};
 use crate::run::draft::{Attempt, AttemptState};
 use crate::run::note::Note;
 use crate::run::outcome::Rejection;
 use crate::run::phase::Phase;
-use crate::run::rest::Rest;
+use crate::run::rest::RunParts;
 use crate::spec::{RepeatScope, Repeats, Setting};
 use crate::types::{Evidence, Status};
 
@@ -20,7 +20,7 @@ impl Run {
     }
 }
 
-impl Rest<'_> {
+impl RunParts<'_> {
     /// Begins an attempt if the protocol has outputs and no attempt is open.
     pub(super) fn open_attempt(&mut self) {
         if self.spec.protocol.output().is_none() {
@@ -82,7 +82,7 @@ impl Rest<'_> {
     pub(super) fn validation(&mut self) -> Option<Phase> {
         let ended = self.draft.attempts.last().filter(|attempt| attempt.state == AttemptState::Ends)?;
         let text = ended.output.clone()?;
-        Some(self.check(1, About::Output { text }))
+        Some(self.check(1, CheckSubject::Output { text }))
     }
 
     /// Applies the check of an output.

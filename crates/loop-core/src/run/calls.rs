@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::gate::{JudgedAction, Trouble, Verdict};
+use crate::gate::{FailureCounts, JudgedAction, Verdict};
 use crate::repeats::{Ledger, RepeatNote};
 use crate::run::command::SubCallBudget;
 use crate::run::eager_read::DroppedRead;
@@ -23,7 +23,7 @@ pub(super) struct Calls {
     pub(super) actions: Vec<Arc<JudgedAction>>,
     pub(super) ledger: Ledger,
     /// Consecutive failures, for the circuit breakers.
-    pub(super) trouble: Trouble,
+    pub(super) trouble: FailureCounts,
     /// Writes in doubt: started, with an unknown outcome. The tool by the key under which it ran.
     pub(super) doubts: BTreeMap<CommandKey, Arc<str>>,
     /// The notes that results carry, by the number of the result.
@@ -43,7 +43,7 @@ impl Calls {
         Self {
             actions: Vec::new(),
             ledger,
-            trouble: Trouble::default(),
+            trouble: FailureCounts::default(),
             doubts: BTreeMap::new(),
             notes: BTreeMap::new(),
             dropped: Vec::new(),

@@ -7,10 +7,10 @@ use crate::reply::Reply;
 use crate::run::budget::Reserve;
 use crate::run::note::Note;
 use crate::run::phase::{Call, StartedCall};
-use crate::run::rest::Rest;
+use crate::run::rest::RunParts;
 use crate::run::warning::RunWarning;
 use crate::spec::CostMode;
-use crate::types::{CallExtent, CommandKey, ModelFailure, PicoUsd, Received, SubCallUse, Tier, Usage};
+use crate::types::{CallExtent, CommandKey, ModelFailure, PicoUsd, Receipt, SubCallUse, Tier, Usage};
 
 /// Bytes of a reply for each estimated token. English has more, and most other languages, code and JSON have fewer.
 const ESTIMATED_BYTES_A_TOKEN: u64 = 3;
@@ -19,19 +19,19 @@ const MAX_BYTES_A_TOKEN: u64 = 8;
 
 /// The data by which a call is charged.
 #[derive(Clone, Copy, Debug)]
-struct Charge {
+struct CallCharge {
     key: CommandKey,
     attempt: u32,
     tier: Tier,
     /// The reported usage. `None`: it is estimated from what was received.
     usage: Option<Usage>,
-    received: Received,
+    received: Receipt,
     /// The cost that the provider reports. `None`: it follows from the price.
     reported: Option<PicoUsd>,
     reserve: Reserve,
 }
 
-impl Rest<'_> {
+impl RunParts<'_> {
     /// Charges a call whose reply is complete.
     pub(super) fn charge_reply(
         &mut self,
@@ -40,10 +40,10 @@ impl Rest<'_> {
         granted: StartedCall,
         reply: &Reply,
     ) {
-        let received = Received { bytes: reply.known_bytes(), ..reply.received };
+        let received = Receipt { bytes: reply.known_bytes(), ..reply.received };
         let (usage, reported) = (reply.usage, reply.cost);
         let StartedCall { tier, reserve, .. } = granted;
-        self.charge(Charge { key, attempt, tier, usage, received, reported, reserve });
+        self.charge(CallCharge { key, attempt, tier, usage, received, reported, reserve });
         self.budget.served_by(reply.served_model.as_ref());
         let called = self.spec.model(tier);
         for what in &reply.warnings {
@@ -60,19 +60,19 @@ impl Rest<'_> {
         granted: StartedCall,
         failure: &ModelFailure,
     ) {
-        let received = Received { bytes: failure.known_bytes(), ..failure.received };
+        let received = Receipt { bytes: failure.known_bytes(), ..failure.received };
         let usage = failure.usage.map(|usage| proven(usage, received.bytes));
         let StartedCall { tier, reserve, .. } = granted;
-        self.charge(Charge { key, attempt, tier, usage, received, reported: None, reserve });
+        self.charge(CallCharge { key, attempt, tier, usage, received, reported: None, reserve });
         self.budget.served_by(failure.served_model.as_ref());
     }
 
     /// Charges the whole reserve of a call in flight whose driver is gone, or that did not settle in time.
     pub(super) fn charge_lost(&mut self, call: &Call) {
         let Some(StartedCall { tier, reserve, .. }) = call.started else { return };
-        let (key, attempt, received) = (call.key, call.attempt, Received::default());
+        let (key, attempt, received) = (call.key, call.attempt, Receipt::default());
         self.notes.push(Note::Lost { key, attempt });
-        self.charge(Charge { key, attempt, tier, usage: None, received, reported: None, reserve });
+        self.charge(CallCharge { key, attempt, tier, usage: None, received, reported: None, reserve });
     }
 
     /// Charges the sub-call of a smart tool or a check, and releases its reserve.
@@ -83,13 +83,13 @@ impl Rest<'_> {
         self.budget.totals.sub_calls += 1;
         let tier = self.quoting().sub_call_tier(key.slot);
         let reserve = self.quoting().sub_call_reserve(tier);
-        self.charge(Charge { key, attempt, tier, usage, received, reported: None, reserve });
+        self.charge(CallCharge { key, attempt, tier, usage, received, reported: None, reserve });
         self.budget.served_by(served_model.as_ref());
     }
 
     /// Adds a call's usage and cost to the totals.
-    fn charge(&mut self, charge: Charge) {
-        let Charge { key, attempt, tier, .. } = charge;
+    fn charge(&mut self, charge: CallCharge) {
+        let CallCharge { key, attempt, tier, .. } = charge;
         self.budget.keep(key, attempt, tier);
         let usage = charge.usage.unwrap_or_else(|| self.estimated(&charge));
         let price = self.spec.model(tier).price.as_ref();
@@ -105,7 +105,7 @@ impl Rest<'_> {
     }
 
     /// The estimated usage of a call without a report, from the received bytes and bounded by the reserve.
-    fn estimated(&self, charge: &Charge) -> Usage {
+    fn estimated(&self, charge: &CallCharge) -> Usage {
         let Reserve { input_tokens, output_tokens, .. } = charge.reserve;
         let received = charge.received.bytes.div_ceil(ESTIMATED_BYTES_A_TOKEN);
         let (extent, received) = match self.spec.limits.cost_mode {

@@ -116,7 +116,7 @@ pub struct Checking {
     /// The try, from 1.
     pub attempt: u32,
     /// What it is about.
-    pub about: About,
+    pub about: CheckSubject,
     /// What a checker that asks a model may spend. `None`: none asks, or no call is left for it.
     pub sub_call: Option<SubCallBudget>,
     /// Whether it may be started: one with a sub-call once it is announced, others always.
@@ -126,7 +126,7 @@ pub struct Checking {
 /// What a check is about, with what ends the run if it passes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "about", rename_all = "snake_case")]
-pub enum About {
+pub enum CheckSubject {
     /// The document, before a confident end.
     Document {
         /// The limit for which a final pass was made. `None`: none was made.
@@ -155,8 +155,8 @@ impl Checking {
     /// What it is about, as its command says it.
     pub fn what(&self) -> CheckWhat {
         match &self.about {
-            About::Document { .. } => CheckWhat::Document { pass: self.key.pass },
-            About::Output { text } => CheckWhat::Output(Arc::clone(text)),
+            CheckSubject::Document { .. } => CheckWhat::Document { pass: self.key.pass },
+            CheckSubject::Output { text } => CheckWhat::Output(Arc::clone(text)),
         }
     }
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use crate::gate::{self, Certificate, Condition, StopReason};
 use crate::reply::Document;
 use crate::run::apply::Run;
-use crate::run::check::{About, Cause, CheckRecord, CheckResult, Checking, Lack};
+use crate::run::check::{Cause, CheckRecord, CheckResult, CheckSubject, Checking, Lack};
 use crate::run::command::SubCallBudget;
 use crate::run::draft::{Draft, Revision};
 use crate::run::model_failures::ATTEMPTS;
 use crate::run::note::Note;
 use crate::run::phase::{Phase, Stopping};
-use crate::run::rest::{Place, Rest};
+use crate::run::rest::{RunParts, StopPoint};
 use crate::spec::{GroundingRule, RunSpec};
 use crate::types::{CommandKey, Slot, StopClass, SubCallUse};
 
@@ -41,7 +41,7 @@ fn demands_check(spec: &RunSpec, document: &Document) -> bool {
     !spec.gate.validators.is_empty() || rules.any(|demands| demands)
 }
 
-impl Rest<'_> {
+impl RunParts<'_> {
     /// Whether the run can end as confident with this certificate only if the document passes a check.
     pub(super) fn demands_check(&self, certificate: &Certificate) -> bool {
         let mut all = std::iter::once(&certificate.primary).chain(&certificate.also);
@@ -60,13 +60,13 @@ impl Rest<'_> {
         let found = std::iter::once(&certificate.primary).chain(&certificate.also);
         // Limits are asked again at the end, when the check may have used more of them.
         let found = found.filter(|it| !is_of_limit(it.reason)).cloned().collect();
-        self.check(1, About::Document { cause, found })
+        self.check(1, CheckSubject::Document { cause, found })
     }
 
     /// Commands a check.
-    pub(super) fn check(&mut self, attempt: u32, about: About) -> Phase {
+    pub(super) fn check(&mut self, attempt: u32, about: CheckSubject) -> Phase {
         let key = CommandKey::new(self.draft.passes.len() as u32, Slot::Check);
-        let asks = matches!(about, About::Document { .. }) && self.spec.gate.second_opinion.is_some();
+        let asks = matches!(about, CheckSubject::Document { .. }) && self.spec.gate.second_opinion.is_some();
         let sub_call = if asks { self.grant_check() } else { None };
         Phase::Validating(Checking { key, attempt, about, sub_call, announced: sub_call.is_none() })
     }
@@ -94,8 +94,8 @@ impl Rest<'_> {
             self.settle_sub_call(key, attempt, used.cloned().map(Box::new));
         }
         match about {
-            About::Document { cause, found } => self.document_checked(cause, found, result.clone()),
-            About::Output { .. } => self.output_checked(result),
+            CheckSubject::Document { cause, found } => self.document_checked(cause, found, result.clone()),
+            CheckSubject::Output { .. } => self.output_checked(result),
         }
     }
 
@@ -169,7 +169,7 @@ impl Rest<'_> {
     /// The check of a run that continues another one: its spec may demand another check, or none.
     pub(super) fn check_anew(&mut self, checking: Checking) -> Phase {
         match self.lose_check(checking) {
-            Phase::Validating(Checking { about: About::Document { cause, found }, .. })
+            Phase::Validating(Checking { about: CheckSubject::Document { cause, found }, .. })
                 if !demands_check(self.spec, &self.draft.document) =>
             {
                 self.budget.granted_check = false;
@@ -204,8 +204,8 @@ impl Rest<'_> {
         }
     }
 
-    pub(super) fn validating(&self) -> Place {
-        Place { phase: "validating", pass: self.draft.passes.len() as u32 }
+    pub(super) fn validating(&self) -> StopPoint {
+        StopPoint { phase: "validating", pass: self.draft.passes.len() as u32 }
     }
 
     /// The condition, or what is missing in place of `confident`.

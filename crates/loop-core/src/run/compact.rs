@@ -7,7 +7,7 @@ use crate::run::draft::{Attempt, AttemptState, Draft};
 use crate::run::event::Started;
 use crate::run::inbox::Inbox;
 use crate::run::note::Note;
-use crate::run::rest::Rest;
+use crate::run::rest::RunParts;
 use crate::spec::Setting;
 
 impl Run {
@@ -30,7 +30,7 @@ impl Run {
     }
 }
 
-impl Rest<'_> {
+impl RunParts<'_> {
     /// The condition that the next call, with `more` further messages, would exceed `limits.messages`. `None`: it would
     /// not.
     pub(super) fn too_many_messages(&self, more: u32) -> Option<Condition> {

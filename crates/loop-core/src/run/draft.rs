@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::gate::Written;
+use crate::gate::CutExtent;
 use crate::reply::{Document, Ending, Section, cited_in, own_words};
 use crate::run::check::CheckRecord;
 use crate::run::event::Started;
@@ -27,7 +27,7 @@ pub(super) struct Draft {
     /// The final answer of a conversation. `None`: there is none yet.
     pub(super) answer: Option<Arc<str>>,
     /// The text of a reply that failed midway. It is not an answer: a retry may still return one.
-    pub(super) partial: Option<Partial>,
+    pub(super) partial: Option<PartialReply>,
     /// The checks of the document, each of another pass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) checks: Vec<CheckRecord>,
@@ -35,7 +35,7 @@ pub(super) struct Draft {
 
 /// A partial reply: it failed midway.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(super) struct Partial {
+pub(super) struct PartialReply {
     /// The pass of its call. The pass has no record if no retry succeeded.
     pub(super) pass: u32,
     pub(super) text: Arc<str>,
@@ -115,7 +115,7 @@ impl Draft {
     /// Stores the text of a partial reply. It is not an answer: a retry may still return one.
     pub(super) fn take_partial(&mut self, pass: u32, ending: &Ending) {
         if let Ending::Answer(text) | Ending::Cut(text) = ending {
-            self.partial = Some(Partial { pass, text: Arc::clone(text) });
+            self.partial = Some(PartialReply { pass, text: Arc::clone(text) });
         }
     }
 
@@ -126,7 +126,7 @@ impl Draft {
 
     /// The text of a partial reply that no later reply replaced.
     pub(super) fn broken_off(&self) -> Option<&Arc<str>> {
-        let is_last = |partial: &&Partial| partial.pass as usize > self.passes.len();
+        let is_last = |partial: &&PartialReply| partial.pass as usize > self.passes.len();
         self.partial.as_ref().filter(is_last).map(|partial| &partial.text)
     }
 
@@ -241,7 +241,7 @@ pub struct PassRecord {
     /// When its reply was read, since the start of the run.
     pub at: Millis,
     /// Where the reply, or the reply that repaired its contract, was cut at its output limit. `None`: neither was.
-    pub cut: Option<Cut>,
+    pub cut: Option<CutReply>,
     /// The measured level of its confidence, as evals found it. `None`: the stated one counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibrated: Option<Calibrated>,
@@ -270,9 +270,9 @@ impl PassRecord {
 
 /// A reply that was cut at its output limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Cut {
+pub struct CutReply {
     /// How far it got.
-    pub written: Written,
+    pub written: CutExtent,
     /// The output tokens that its call was granted.
     pub granted: u64,
 }

@@ -15,7 +15,7 @@ use crate::run::eager_read::{DropReason, DroppedRead, EagerRead, NotEager};
 use crate::run::event::{Event, EventKind};
 use crate::run::note::Note;
 use crate::run::phase::{Call, Phase, Purpose};
-use crate::run::rest::Rest;
+use crate::run::rest::RunParts;
 use crate::types::{Arguments, CommandKey, Effect, Millis, Observation, ToolCall};
 
 impl Run {
@@ -158,7 +158,7 @@ impl Call {
     }
 }
 
-impl Rest<'_> {
+impl RunParts<'_> {
     /// Drops the eager reads of a call whose reply will not be judged.
     pub(super) fn drop_reads_of(&mut self, call: &mut Call, why: DropReason) {
         std::mem::take(&mut call.eager).into_iter().for_each(|read| self.drop_read(read, why));

@@ -6,13 +6,13 @@ use crate::run::model_failures::model_failure;
 use crate::run::note::Note;
 use crate::run::phase::{Call, Phase, Purpose};
 use crate::run::quote::PromptSize;
-use crate::run::rest::{Place, Rest};
+use crate::run::rest::{RunParts, StopPoint};
 use crate::spec::RepeatScope;
 use crate::types::{CommandKey, Millis, Slot};
 
-impl Rest<'_> {
+impl RunParts<'_> {
     /// The next main call, or the final pass if it is the last call that is permitted.
-    pub(super) fn next_pass(&mut self, place: Place) -> Phase {
+    pub(super) fn next_pass(&mut self, place: StopPoint) -> Phase {
         if self.inbox.stop_requested.is_some() {
             return self.stop_as_requested(place);
         }
@@ -33,7 +33,7 @@ impl Rest<'_> {
     }
 
     /// A main call, or the final pass if no other call is left after it.
-    pub(super) fn main_call(&mut self, place: Place, call: Call) -> Phase {
+    pub(super) fn main_call(&mut self, place: StopPoint, call: Call) -> Phase {
         if let Some(cause) = self.last_call() {
             return final_pass(call, cause);
         }
@@ -64,7 +64,7 @@ impl Rest<'_> {
         if self.inbox.stop_requested.is_some() {
             return Phase::Calling { call, purpose };
         }
-        let place = Place::of(&call, &purpose);
+        let place = StopPoint::of(&call, &purpose);
         self.main_call(place, call)
     }
 
@@ -97,7 +97,7 @@ impl Rest<'_> {
         {
             return final_pass(call, refused);
         }
-        let place = Place::of(&call, &purpose);
+        let place = StopPoint::of(&call, &purpose);
         let failed = call.failed.map(model_failure);
         // Without any reply the model's failure ended the run, not a limit.
         let (failed_first, failed_last) =
@@ -117,7 +117,7 @@ impl Rest<'_> {
     }
 
     /// The final pass if it would help, else the end for the same cause.
-    pub(super) fn final_pass_or_stop(&mut self, place: Place, call: Call, cause: Condition) -> Phase {
+    pub(super) fn final_pass_or_stop(&mut self, place: StopPoint, call: Call, cause: Condition) -> Phase {
         if self.final_pass_helps() { final_pass(call, cause) } else { self.stop_for(place, [cause]) }
     }
 

@@ -3,25 +3,26 @@
 use std::sync::Arc;
 
 use crate::gate::{
-    self, Candidates, Certificate, Condition, Found, History, Judged, JudgedAction, Limit, Measure, Native,
-    Quota, Ruling, StopReason, TierCause, TierChange, Verdict, View, WhyNotDone, judge, planned,
+    self, Candidates, Certificate, Condition, EndConditions, GateInput, History, JudgedAction, JudgedCall,
+    Limit, Measure, NativeReply, Quota, Ruling, StopReason, TierCause, TierChange, Verdict, WhyNotDone,
+    judge, planned,
 };
 use crate::policy::{self, EffectPlan};
-use crate::reply::{Proposal, Refused};
+use crate::reply::{Proposal, RefusedBy};
 use crate::run::draft::{AttemptState, PassRecord, Revision};
 use crate::run::final_pass::final_pass;
 use crate::run::note::{Decision, Note};
 use crate::run::phase::{Call, Phase, Stage};
-use crate::run::rest::{Place, Rest};
+use crate::run::rest::{RunParts, StopPoint};
 use crate::run::warning::RunWarning;
 use crate::spec::{EndCall, OnDenied, OnInvalid, Setting};
 use crate::types::{Action, Arguments, CommandKey, Confidence, Priority, Slot, Tier};
 
-impl Rest<'_> {
+impl RunParts<'_> {
     /// The gate after a pass: verdicts, then stop or act.
     pub(super) fn judge_and_decide(
         &mut self,
-        place: Place,
+        place: StopPoint,
         proposal: Proposal,
         cause: Option<Condition>,
     ) -> Phase {
@@ -44,17 +45,17 @@ impl Rest<'_> {
         let missing = self.draft.missing(self.spec, self.knowledge, self.started);
         let candidates = self.count(&judged);
         let reason_to = |end| judged.iter().find_map(|it| it.judged.reason_to(end));
-        let refused = proposal.refused.or_else(|| reason_to(EndCall::Refuse).map(Refused::ByModel));
+        let refused = proposal.refused.or_else(|| reason_to(EndCall::Refuse).map(RefusedBy::ByModel));
         let escalated = proposal.escalated.or_else(|| reason_to(EndCall::Escalate));
         let question = judged.iter().find_map(|it| self.question(&it.judged));
         let trouble = self.find_trouble(&judged);
         let by_ending = !self.spec.protocol.properties().states_confidence;
-        let native = Native {
+        let native = NativeReply {
             ending: &ending,
             attempt: self.attempt_passes(),
             lacks: self.output_lacks(&missing, &judged),
         };
-        let view = View {
+        let view = GateInput {
             limits: &self.spec.limits,
             totals: &self.budget.totals,
             elapsed_ms: self.elapsed_ms(),
@@ -259,7 +260,7 @@ impl Rest<'_> {
     }
 
     /// The number of candidates of a reply by verdict.
-    fn count(&self, judged: &[Judged]) -> Candidates {
+    fn count(&self, judged: &[JudgedCall]) -> Candidates {
         let mut candidates = Candidates::default();
         for judged in judged {
             if judged.judged.action.priority == Priority::NiceToHave {
@@ -314,14 +315,14 @@ impl Rest<'_> {
 
     /// Counts denials, unknown tools and invalid arguments of a reply for the breakers, and returns what the gate must
     /// know.
-    fn find_trouble(&mut self, judged: &[Judged]) -> Found {
+    fn find_trouble(&mut self, judged: &[JudgedCall]) -> EndConditions {
         let gate = &self.spec.gate;
         // A plan that is refused is no effect that was denied.
-        let matters = |judged: &&Judged| {
+        let matters = |judged: &&JudgedCall| {
             let judged = &judged.judged;
             judged.action.priority != Priority::NiceToHave && !judged.is_plan(self.spec)
         };
-        let mut found = Found::default();
+        let mut found = EndConditions::default();
         let (mut denied, mut useless) = (false, false);
         for judged in judged.iter().filter(matters).map(|it| &it.judged) {
             let JudgedAction { action, tool, verdict, .. } = judged;
@@ -371,7 +372,7 @@ impl Rest<'_> {
     }
 
     /// Whether an output is premature: a demanded tool has no observation yet, and the same reply does not run it.
-    fn output_lacks(&self, missing: &[Arc<str>], judged: &[Judged]) -> bool {
+    fn output_lacks(&self, missing: &[Arc<str>], judged: &[JudgedCall]) -> bool {
         if missing.is_empty() {
             return false;
         }

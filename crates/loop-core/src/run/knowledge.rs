@@ -27,7 +27,7 @@ pub(super) struct Knowledge {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) plan: Option<EffectPlan>,
     /// Which part of a conversation is compacted.
-    pub(super) compacted: Compacted,
+    pub(super) compacted: CompactedPart,
     /// What was irregular, each once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) warnings: Vec<RunWarning>,
@@ -35,7 +35,7 @@ pub(super) struct Knowledge {
 
 /// Which part of a conversation is compacted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(super) struct Compacted {
+pub(super) struct CompactedPart {
     /// The last compacted pass, from 1. 0: none.
     pub(super) through: u32,
     /// Whether the messages before the run are compacted.

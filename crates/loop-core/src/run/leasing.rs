@@ -7,7 +7,7 @@ use crate::run::calls::ChildWait;
 use crate::run::event::CalledBy;
 use crate::run::note::Note;
 use crate::run::phase::Batch;
-use crate::run::rest::Rest;
+use crate::run::rest::RunParts;
 use crate::spec::{Setting, held_back};
 use crate::types::{ChildUse, CommandKey, Cost, Lease, Observation, PicoUsd, Status, Taint, Usage};
 
@@ -38,7 +38,7 @@ impl Run {
     }
 }
 
-impl Rest<'_> {
+impl RunParts<'_> {
     /// Grants each run of a batch its lease: an equal part of the rest, at most what the tool may use. A run for which
     /// nothing is left settles at once and is not started.
     pub(super) fn grant_leases(&mut self, batch: &mut Batch) {

@@ -76,16 +76,16 @@ mod worst_case;
 pub use apply::{Facts, Run, State};
 pub use budget::Reserve;
 pub use calls::{ChildWait, Poll, Work};
-pub use check::{About, Cause, CheckRecord, CheckResult, CheckWhat, Checking, Lack};
+pub use check::{Cause, CheckRecord, CheckResult, CheckSubject, CheckWhat, Checking, Lack};
 pub use command::{CallModel, Check, Command, RunTool, SubCallBudget};
-pub use draft::{Attempt, AttemptState, Cut, PassRecord};
+pub use draft::{Attempt, AttemptState, CutReply, PassRecord};
 pub use eager_read::{DropReason, DroppedRead, EagerRead, NotEager};
 pub use event::{
     CalledBy, Event, EventKind, History, Overridden, PersonAnswer, Program, Provenance, Refusal, SaveResult,
     Started, StopMode,
 };
 pub use note::{Decision, Note, SelectedBy};
-pub use outcome::{Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn};
+pub use outcome::{Outcome, Output, PassSummary, Rejection, SaveState, ServedCall, StoppedIn};
 pub use parent::{Parent, ParentEffect, Takeover};
 pub use person_request::PersonRequest;
 pub use phase::{Ask, Batch, Call, Phase, Purpose, Stage, StartedCall, Stopping};

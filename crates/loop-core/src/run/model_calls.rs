@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::gate::{Condition, Measure, StopReason, TierChange, Written};
+use crate::gate::{Condition, CutExtent, Measure, StopReason, TierChange};
 use crate::reply::{self, FinishReason, MergeContext, ParseWarning, Proposal, Reply};
-use crate::run::draft::{Cut, PassRecord, with_new};
+use crate::run::draft::{CutReply, PassRecord, with_new};
 use crate::run::event::{EventKind, Refusal};
 use crate::run::note::Note;
 use crate::run::phase::{Call, Phase, Purpose, StartedCall, Stopping};
 use crate::run::quote::{PromptSize, Quote};
 use crate::run::rejected::Rejected;
-use crate::run::rest::{Place, Rest};
+use crate::run::rest::{RunParts, StopPoint};
 use crate::run::route::MainCall;
 use crate::run::warning::RunWarning;
 use crate::spec::{Calibrated, Setting};
@@ -20,7 +20,7 @@ use crate::types::{CommandKey, Confidence, Slot, Tier};
 /// The size of a prompt, and the quote of its call or the refusal.
 pub(super) type Announced = (PromptSize, Result<Quote, Refusal>);
 
-impl Rest<'_> {
+impl RunParts<'_> {
     /// The quote or refusal that an event announces for the call. It must equal the one that the state gives. `None`:
     /// the event names another call, or the call may not start.
     pub(super) fn announced(&self, call: &Call, event: &EventKind) -> Option<Result<Announced, Rejected>> {
@@ -104,7 +104,7 @@ impl Rest<'_> {
                 Err(now) => refusal = now,
             }
         }
-        let place = Place::of(&call, &purpose);
+        let place = StopPoint::of(&call, &purpose);
         match purpose {
             Purpose::Select => self.select_defaults(format!("refused: {}", refusal.name())),
             Purpose::Repair { proposal } => self.judge_and_decide(place, *proposal, None),
@@ -123,7 +123,7 @@ impl Rest<'_> {
         call.started = None;
         let key = call.key;
         self.charge_reply(key, call.attempt, granted, reply);
-        let place = Place::of(&call, &purpose);
+        let place = StopPoint::of(&call, &purpose);
         match purpose {
             Purpose::Select => self.selected(reply),
             Purpose::Repair { proposal } => {
@@ -239,7 +239,7 @@ impl Rest<'_> {
         self.draft.passes.last().and_then(|pass| pass.cut).map(|cut| self.output_limit(cut))
     }
 
-    pub(super) fn output_limit(&self, cut: Cut) -> Condition {
+    pub(super) fn output_limit(&self, cut: CutReply) -> Condition {
         let granted = cut.granted;
         // If the model, the context, the budget or the provider allowed less, raising the setting would change nothing.
         let is_the_setting = !cut.written.capped
@@ -346,14 +346,14 @@ fn discount(proposal: &mut Proposal, tier: Tier) {
 }
 
 /// How much a reply had written when it was cut at its output limit. `None`: it was not cut.
-fn cut_of(reply: &Reply, started: StartedCall) -> Option<Cut> {
-    let written = Written {
+fn cut_of(reply: &Reply, started: StartedCall) -> Option<CutReply> {
+    let written = CutExtent {
         tokens: reply.usage.map(|usage| usage.total_output()),
         reasoning: reply.usage.map_or(0, |usage| usage.reasoning),
         visible: reply::is_visible(reply),
         capped: reply.finish == FinishReason::Capped,
     };
-    reply.finish.is_cut().then_some(Cut { written, granted: started.max_output_tokens })
+    reply.finish.is_cut().then_some(CutReply { written, granted: started.max_output_tokens })
 }
 
 fn other_quote(

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use crate::gate::{Condition, Measure, StopReason, TierCause};
 use crate::reply::{self, Proposal};
-use crate::run::draft::{Cut, with_new};
+use crate::run::draft::{CutReply, with_new};
 use crate::run::eager_read::DropReason;
 use crate::run::note::Note;
 use crate::run::phase::{Call, Phase, Purpose, StartedCall, Stopping};
-use crate::run::rest::{Place, Rest};
+use crate::run::rest::{RunParts, StopPoint};
 use crate::types::{CommandKey, FailureKind, Millis, ModelFailure, Slot, Tier};
 
 /// The maximum number of tries of a call.
 pub(super) const ATTEMPTS: u32 = 3;
 
-impl Rest<'_> {
+impl RunParts<'_> {
     /// Settles a failed call: charges its usage, and decides by its purpose what follows.
     pub(super) fn model_failed(
         &mut self,
@@ -24,7 +24,7 @@ impl Rest<'_> {
         failure: &ModelFailure,
     ) -> Phase {
         self.charge_failure(call.key, call.attempt, granted, failure);
-        let place = Place::of(&call, &purpose);
+        let place = StopPoint::of(&call, &purpose);
         match purpose {
             Purpose::Select => self.select_defaults(failure.line().to_string()),
             Purpose::Repair { proposal } => self.judge_and_decide(place, *proposal, None),
@@ -65,10 +65,10 @@ impl Rest<'_> {
         mut call: Call,
         purpose: Purpose,
         failure: &ModelFailure,
-        cut: Option<Cut>,
+        cut: Option<CutReply>,
     ) -> Phase {
         let key = call.key;
-        let place = Place::of(&call, &purpose);
+        let place = StopPoint::of(&call, &purpose);
         self.drop_reads_of(&mut call, DropReason::CallFailed);
         let is_main = matches!(purpose, Purpose::Main);
         let is_open = self.inbox.stop_requested.is_none();

@@ -67,7 +67,7 @@ pub struct Outcome {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<RunWarning>,
     /// Where the outcome was saved, or why not. `None`: the run is not done, or nothing was to be saved.
-    pub saved: Option<Saved>,
+    pub saved: Option<SaveState>,
 }
 
 impl Outcome {
@@ -171,7 +171,7 @@ pub struct StoppedIn {
 /// Where an outcome was saved, or why it was not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "saved", rename_all = "snake_case")]
-pub enum Saved {
+pub enum SaveState {
     /// It is saved.
     At {
         /// Where, for people: a path or an address.

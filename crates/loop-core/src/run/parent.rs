@@ -41,15 +41,15 @@ pub struct Parent {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub times: Vec<(Millis, u64)>,
     /// The parent's state, without its first event.
-    pub(super) state: Box<Carried>,
+    pub(super) state: Box<CarriedState>,
     /// Results that the parent obtained later, for calls that it had begun or that come before those in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) results: Vec<Taken>,
+    pub(super) results: Vec<LaterResult>,
 }
 
 /// A result that the parent obtained after the place where the new run begins.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(super) struct Taken {
+pub(super) struct LaterResult {
     pub(super) evidence: EvidenceId,
     /// The try that returned it, from 1.
     pub(super) attempt: u32,
@@ -95,7 +95,7 @@ pub struct ParentEffect {
 
 /// A state without its first event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(super) struct Carried {
+pub(super) struct CarriedState {
     pub(super) clock: Clock,
     pub(super) phase: Phase,
     pub(super) inbox: Inbox,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::policy::{EffectPlan, RunSources};
 use crate::run::acting::sources;
 use crate::run::apply::{Run, State};
-use crate::run::asking::Asking;
+use crate::run::asking::AnswerContext;
 use crate::run::event::PersonAnswer;
 use crate::run::rejected::{AnswerFault, Rejected};
 use crate::types::{Approver, Arguments, CommandKey, Digest, Effect, Instruction, Millis, RunId};
@@ -149,9 +149,9 @@ impl Run {
         if text.trim().is_empty() { Err(Rejected::EmptyInstruction) } else { Ok(()) }
     }
 
-    fn asking(&self) -> Asking<'_> {
+    fn asking(&self) -> AnswerContext<'_> {
         let (state, phase) = (&self.state, &self.state.phase);
         let (asks, later) = (phase.asks(), phase.asks_later());
-        Asking { spec: &self.spec, started: &state.started, calls: &state.calls, asks, later }
+        AnswerContext { spec: &self.spec, started: &state.started, calls: &state.calls, asks, later }
     }
 }

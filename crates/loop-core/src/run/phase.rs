@@ -8,7 +8,7 @@ use crate::gate::{Certificate, Condition, StopReason};
 use crate::reply::Proposal;
 use crate::run::budget::Reserve;
 use crate::run::calls::{Calls, Work};
-use crate::run::check::{About, Checking};
+use crate::run::check::{CheckSubject, Checking};
 use crate::run::eager_read::EagerRead;
 use crate::run::inbox::Inbox;
 use crate::run::outcome::{Outcome, StoppedIn};
@@ -186,7 +186,7 @@ impl Phase {
     pub fn final_cause(&self) -> Option<&Condition> {
         match self {
             Self::Calling { purpose, .. } => purpose.final_cause(),
-            Self::Validating(Checking { about: About::Document { cause, .. }, .. }) => cause.as_ref(),
+            Self::Validating(Checking { about: CheckSubject::Document { cause, .. }, .. }) => cause.as_ref(),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! Quotes: whether a model call is granted, on which tier, with how many output tokens and which reserve.
 
-use crate::gate::{Change, Condition, Measure, StopReason, TierCause};
+use crate::gate::{Condition, Measure, Remedy, StopReason, TierCause};
 use crate::run::Run;
 use crate::run::budget::{Budget, Reserve};
 use crate::run::event::{EventKind, Refusal};
@@ -123,7 +123,7 @@ impl Headroom {
 
 /// How much of a prompt and its reply fits into a model's context and the token limit.
 #[derive(Clone, Copy, Debug)]
-struct Fits {
+struct ContextFit {
     input_tokens: u64,
     /// The maximum output tokens.
     output_tokens: u64,
@@ -168,7 +168,7 @@ impl Run {
     /// each with the smallest value that does. The pass is the selection, where there is one, and the main call, both with
     /// the fewest output tokens, besides what is reserved for the final pass. Empty: it can be paid, a pass was made
     /// already, or the limits are checked after the spend.
-    pub fn first_pass_unpaid(&self, select: Option<PromptSize>, main: PromptSize) -> Vec<Change> {
+    pub fn first_pass_unpaid(&self, select: Option<PromptSize>, main: PromptSize) -> Vec<Remedy> {
         let is_over = self.outcome().is_some() || self.totals().passes > 0;
         if is_over || self.spec.limits.cost_mode == CostMode::After {
             return Vec::new();
@@ -178,8 +178,8 @@ impl Run {
             quoting.money(tier, slot, input).ok().flatten()
         });
         let tokens = quoting.least_of_first_pass(select, main, |_, slot, input| quoting.tokens(slot, input));
-        let cost = cost.map(|to| Change { setting: Setting::Cost, to: Measure::PicoUsd(PicoUsd(to)) });
-        let tokens = tokens.map(|to| Change { setting: Setting::Tokens, to: Measure::Count(to) });
+        let cost = cost.map(|to| Remedy { setting: Setting::Cost, to: Measure::PicoUsd(PicoUsd(to)) });
+        let tokens = tokens.map(|to| Remedy { setting: Setting::Tokens, to: Measure::Count(to) });
         cost.into_iter().chain(tokens).collect()
     }
 
@@ -300,7 +300,7 @@ impl Quoting<'_> {
     }
 
     /// How much of a prompt and its reply fits into a tier's model and the token limit, regardless of cost.
-    fn fits(&self, tier: Tier, prompt: PromptSize) -> Result<Fits, Refusal> {
+    fn fits(&self, tier: Tier, prompt: PromptSize) -> Result<ContextFit, Refusal> {
         let model = self.spec.model(tier);
         let input_tokens = self.input_bound(tier, prompt);
         let wanted = self.spec.limits.output_tokens.min(model.max_output_tokens);
@@ -314,7 +314,7 @@ impl Quoting<'_> {
         if output_tokens < least {
             return Err(Refusal::Tokens);
         }
-        Ok(Fits { input_tokens, output_tokens, least })
+        Ok(ContextFit { input_tokens, output_tokens, least })
     }
 
     /// What the calls in flight reserve until they settle: the model call, the granted sub-calls and the leases.

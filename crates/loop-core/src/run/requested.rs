@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::run::Run;
-use crate::run::check::{About, Checking};
+use crate::run::check::{CheckSubject, Checking};
 use crate::run::command::{CallModel, Check, Command, RunTool};
 use crate::run::phase::{Batch, Call, Phase, Stopping};
 use crate::run::stopping::grace_ends;
@@ -116,11 +116,11 @@ impl Run {
             return None;
         }
         let timeout_ms = match &checking.about {
-            About::Output { .. } => {
+            CheckSubject::Output { .. } => {
                 self.in_time(self.spec.protocol.output().map_or(0, |output| output.validate_ms))
             }
             // No pass has to follow it, so it may take the time of one.
-            About::Document { .. } => {
+            CheckSubject::Document { .. } => {
                 let left = self.spec.limits.wall_ms.saturating_sub(self.elapsed_ms());
                 let asks = checking.sub_call.map_or(0, |granted| granted.timeout_ms);
                 CHECK_MS.saturating_add(asks).min(left).max(1)

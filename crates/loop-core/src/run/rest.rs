@@ -15,7 +15,7 @@ use crate::spec::RunSpec;
 
 /// The parts of a run except its phase, while an event is applied.
 #[derive(Debug)]
-pub(super) struct Rest<'a> {
+pub(super) struct RunParts<'a> {
     pub(super) spec: &'a RunSpec,
     pub(super) started: &'a Started,
     /// The clock, set to the instant of the event.
@@ -37,14 +37,14 @@ pub(super) struct Rest<'a> {
 
 /// The phase and pass in which a run stops, for the outcome.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct StopPoint {
     /// The name of the phase.
     pub(super) phase: &'static str,
     /// The pass, from 1. 0: before the first.
     pub(super) pass: u32,
 }
 
-impl Place {
+impl StopPoint {
     /// The place of a run that makes a call for this purpose.
     pub(super) fn of(call: &Call, purpose: &Purpose) -> Self {
         Self { phase: purpose.phase_name(), pass: call.key.pass }

@@ -8,11 +8,11 @@ use crate::gate::{Limit, Quota, Verdict, judge};
 use crate::reply::{FinishReason, ParseWarning, Reply, parameters_of};
 use crate::run::note::{Note, SelectedBy};
 use crate::run::phase::{Phase, Purpose, Stage};
-use crate::run::rest::{Place, Rest};
+use crate::run::rest::{RunParts, StopPoint};
 use crate::run::warning::RunWarning;
-use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Written};
+use crate::types::{Action, CommandKey, Confidence, Priority, Slot, SourceValue};
 
-impl Rest<'_> {
+impl RunParts<'_> {
     pub(super) fn selected(&mut self, reply: &Reply) -> Phase {
         match read_selection(&reply.text) {
             Some(Selections { actions, repeated }) => {
@@ -78,7 +78,7 @@ impl Rest<'_> {
 
     fn gather(&mut self, selections: &[Action], by: SelectedBy) -> Phase {
         if self.inbox.stop_requested.is_some() {
-            return self.stop_as_requested(Place { phase: Purpose::Select.phase_name(), pass: 0 });
+            return self.stop_as_requested(StopPoint { phase: Purpose::Select.phase_name(), pass: 0 });
         }
         let limits = &self.spec.limits;
         let limit = if limits.selected <= limits.tool_calls { Limit::Selected } else { Limit::ToolCalls };
@@ -108,7 +108,7 @@ struct Selections {
 fn read_selection(text: &str) -> Option<Selections> {
     let (at, is_empty) = array_in(text)?;
     let rest = text.get(at..).unwrap_or_default();
-    let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Written>();
+    let mut values = serde_json::Deserializer::from_str(rest).into_iter::<SourceValue>();
     let Some(Ok(written)) = values.next() else { return None };
     let Value::Array(selections) = serde_json::from_str(rest.get(..values.byte_offset())?).ok()? else {
         return None;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::reply::Reading;
-use crate::run::asking::Asking;
+use crate::run::asking::AnswerContext;
 use crate::run::event::EventKind;
 use crate::run::leasing::left_waiting;
 use crate::run::phase::{Ask, Phase};
 use crate::run::quote::Quoting;
 use crate::run::rejected::Rejected;
-use crate::run::rest::Rest;
+use crate::run::rest::RunParts;
 use crate::types::{CommandKey, Slot};
 
 /// The phase that follows an event.
@@ -21,7 +21,7 @@ use crate::types::{CommandKey, Slot};
 /// The phase as it was, and why the event cannot follow.
 pub(super) fn step(
     phase: Phase,
-    rest: &mut Rest<'_>,
+    rest: &mut RunParts<'_>,
     event: &EventKind,
 ) -> Result<Phase, Box<(Phase, Rejected)>> {
     use EventKind::{
@@ -205,7 +205,7 @@ pub(super) fn step(
     })
 }
 
-impl Rest<'_> {
+impl RunParts<'_> {
     /// Why an event cannot follow.
     fn why_not(&self, phase: &Phase, event: &EventKind) -> Rejected {
         let (name, in_phase) = (event.name(), phase.name());
@@ -283,8 +283,8 @@ impl Rest<'_> {
     }
 
     /// The data against which a person's answer is validated.
-    fn asking<'s>(&'s self, asks: &'s [Ask], later: &'s [u32]) -> Asking<'s> {
-        Asking { spec: self.spec, started: self.started, calls: self.calls, asks, later }
+    fn asking<'s>(&'s self, asks: &'s [Ask], later: &'s [u32]) -> AnswerContext<'s> {
+        AnswerContext { spec: self.spec, started: self.started, calls: self.calls, asks, later }
     }
 
     /// The input of a quote for a call that is not in flight.

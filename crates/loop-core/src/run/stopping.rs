@@ -1,7 +1,7 @@
 //! How a run ends: requested stops, deadlines, crashes, settling what is in flight, saving.
 
 use crate::gate::{
-    self, Certificate, Condition, Effects, Judged, JudgedAction, NotDone, StopReason, TierCause, Verdict,
+    self, Certificate, Condition, Effects, JudgedAction, JudgedCall, NotDone, StopReason, TierCause, Verdict,
     manual_stop,
 };
 use crate::run::apply::Run;
@@ -10,9 +10,9 @@ use crate::run::eager_read::DropReason;
 use crate::run::event::{SaveResult, StopMode};
 use crate::run::model_failures::{ATTEMPTS, model_failure};
 use crate::run::note::Note;
-use crate::run::outcome::{Outcome, Saved, StoppedIn};
+use crate::run::outcome::{Outcome, SaveState, StoppedIn};
 use crate::run::phase::{Ask, Batch, Call, Phase, Purpose, Stopping};
-use crate::run::rest::{Place, Rest};
+use crate::run::rest::{RunParts, StopPoint};
 use crate::types::{CommandKey, Millis, Tier};
 
 /// How long calls in flight may take to settle, once the stop reason is fixed, in milliseconds.
@@ -46,7 +46,7 @@ impl Run {
     }
 }
 
-impl Rest<'_> {
+impl RunParts<'_> {
     /// Handles a requested stop: now, or at the next gate.
     pub(super) fn stop_requested(&mut self, phase: Phase, how: StopMode) -> Phase {
         self.inbox.stop_requested.get_or_insert(self.clock.now);
@@ -73,7 +73,7 @@ impl Rest<'_> {
     }
 
     /// Ends the run by request, with nothing in flight.
-    pub(super) fn stop_as_requested(&mut self, place: Place) -> Phase {
+    pub(super) fn stop_as_requested(&mut self, place: StopPoint) -> Phase {
         let certificate = self.as_requested();
         self.stop(place, certificate)
     }
@@ -88,7 +88,7 @@ impl Rest<'_> {
         let waited = call.started.is_none() && matches!(purpose, Purpose::Main) && !self.is_over();
         // The retry waited into the time reserved for the final pass.
         if let Some(cause) = self.out_of_time().filter(|_| waited) {
-            let place = Place::of(&call, &purpose);
+            let place = StopPoint::of(&call, &purpose);
             return self.final_pass_or_stop(place, call, cause);
         }
         self.end_if_over(Phase::Calling { call, purpose })
@@ -132,11 +132,11 @@ impl Rest<'_> {
         result: &SaveResult,
     ) -> Phase {
         outcome.saved = Some(match result {
-            SaveResult::Saved { location } => Saved::At { location: location.clone() },
+            SaveResult::Saved { location } => SaveState::At { location: location.clone() },
             SaveResult::Failed { retry_at: Some(at), .. } if attempt < ATTEMPTS => {
                 return Phase::Saving { outcome, attempt: attempt + 1, not_before: Some(*at) };
             }
-            SaveResult::Failed { message, .. } => Saved::Not { message: message.clone() },
+            SaveResult::Failed { message, .. } => SaveState::Not { message: message.clone() },
         });
         Phase::Done { outcome }
     }
@@ -144,7 +144,7 @@ impl Rest<'_> {
     /// Ends the run for the first of these conditions, with nothing in flight.
     pub(super) fn stop_for(
         &mut self,
-        place: Place,
+        place: StopPoint,
         conditions: impl IntoIterator<Item = Condition>,
     ) -> Phase {
         let certificate = Certificate::of(conditions).unwrap_or_else(|| self.as_requested());
@@ -152,7 +152,7 @@ impl Rest<'_> {
     }
 
     /// Fixes the stop reason with nothing in flight, and finishes the run.
-    pub(super) fn stop(&mut self, place: Place, certificate: Certificate) -> Phase {
+    pub(super) fn stop(&mut self, place: StopPoint, certificate: Certificate) -> Phase {
         let stopping = self.fix(place, certificate);
         self.stopping_settled(stopping)
     }
@@ -161,7 +161,8 @@ impl Rest<'_> {
     /// finishes at once. A reason that is already fixed does not change.
     fn stop_phase(&mut self, phase: Phase, certificate: Certificate) -> Phase {
         let passes = self.draft.passes.len() as u32;
-        let place = Place { phase: phase.name(), pass: phase.call().map_or(passes, |call| call.key.pass) };
+        let place =
+            StopPoint { phase: phase.name(), pass: phase.call().map_or(passes, |call| call.key.pass) };
         let mut stopping = self.fix(place, certificate);
         match phase {
             Phase::Calling { mut call, .. } => {
@@ -186,7 +187,7 @@ impl Rest<'_> {
         self.stopping_settled(stopping)
     }
 
-    fn fix(&mut self, place: Place, certificate: Certificate) -> Stopping {
+    fn fix(&mut self, place: StopPoint, certificate: Certificate) -> Stopping {
         let certificate = self.with_all(certificate).with_effects(self.calls.in_doubt(), self.not_done(&[]));
         self.notes.push(Note::Stopped { certificate: certificate.clone().into() });
         let attempt = self.draft.attempts.len() as u32;
@@ -239,7 +240,7 @@ impl Rest<'_> {
     }
 
     /// The owed effects that did not happen, with the actions of a reply that are judged and not yet admitted.
-    pub(super) fn not_done(&self, judged: &[Judged]) -> Vec<NotDone> {
+    pub(super) fn not_done(&self, judged: &[JudgedCall]) -> Vec<NotDone> {
         let before = self.calls.actions.iter().map(AsRef::as_ref);
         let actions: Vec<&JudgedAction> = before.chain(judged.iter().map(|it| &it.judged)).collect();
         gate::not_done(self.spec, self.knowledge.plan.is_some(), &actions, &self.knowledge.evidence)

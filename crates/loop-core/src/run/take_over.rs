@@ -14,17 +14,17 @@ use crate::repeats::{CallFacts, Fingerprint, Rules};
 use crate::run::apply::{Facts, Run, State};
 use crate::run::budget::Budget;
 use crate::run::calls::{Calls, Work};
-use crate::run::check::About;
+use crate::run::check::CheckSubject;
 use crate::run::clock::Clock;
 use crate::run::draft::Draft;
 use crate::run::event::{Event, EventKind, Started};
 use crate::run::inbox::Inbox;
-use crate::run::knowledge::{Compacted, Knowledge};
+use crate::run::knowledge::{CompactedPart, Knowledge};
 use crate::run::note::Note;
-use crate::run::parent::{Carried, Parent, ParentEffect, Taken, Takeover};
+use crate::run::parent::{CarriedState, LaterResult, Parent, ParentEffect, Takeover};
 use crate::run::phase::{Ask, Batch, Phase, Purpose};
 use crate::run::rejected::Rejected;
-use crate::run::rest::{Place, Rest};
+use crate::run::rest::{RunParts, StopPoint};
 use crate::run::route::Route;
 use crate::spec::{Execution, RunSpec, SpecNames};
 use crate::types::{
@@ -92,7 +92,7 @@ impl Run {
             return Err(NotTakenOver::Fixed);
         }
         let mut after = self.clone();
-        let mut found = Found::default();
+        let mut found = ParentWrites::default();
         self.open_writes().filter(|(_, work)| is_begun(work)).for_each(|(_, work)| found.begun(self, work));
         for event in later {
             found.attempts(&after);
@@ -108,7 +108,7 @@ impl Run {
         let lost = after.outcome().is_none();
         Ok(Parent {
             results,
-            ..self.parent(Takeover::Fork, entries, Carried::of(&self.state), effects, lost)
+            ..self.parent(Takeover::Fork, entries, CarriedState::of(&self.state), effects, lost)
         })
     }
 
@@ -122,10 +122,10 @@ impl Run {
         if !continues {
             return Err(NotTakenOver::Fixed);
         }
-        let mut found = Found::default();
+        let mut found = ParentWrites::default();
         self.open_writes().filter(|(_, work)| is_begun(work)).for_each(|(_, work)| found.begun(self, work));
         let (effects, _) = found.of(self, self);
-        Ok(self.parent(Takeover::Salvage, entries, Carried::of(&self.state), effects, lost))
+        Ok(self.parent(Takeover::Salvage, entries, CarriedState::of(&self.state), effects, lost))
     }
 
     /// What a retry takes over: the evidence, the taint, and which writes were made. `self` is the ended run.
@@ -170,10 +170,10 @@ impl Run {
             echoes: known.echoes.clone(),
             taint: known.taint,
             plan,
-            compacted: Compacted::default(),
+            compacted: CompactedPart::default(),
             warnings: Vec::new(),
         };
-        let state = Carried {
+        let state = CarriedState {
             clock: Clock::default(),
             phase: Phase::first(),
             inbox: Inbox::default(),
@@ -195,7 +195,8 @@ impl Run {
         id: RunId,
         spec: Arc<RunSpec>,
         names: SpecNames,
-        (of, parent): (&Self, Parent),
+        of: &Self,
+        parent: Parent,
         facts: Facts,
     ) -> Result<(Self, Event, Vec<Note>), NotTakenOver> {
         let before = &of.state.started;
@@ -214,7 +215,7 @@ impl Run {
         // A check judges a document, and admits nothing.
         let is_open = match &parent.state.phase {
             Phase::Calling { .. } => false,
-            Phase::Validating(checking) => matches!(checking.about, About::Output { .. }),
+            Phase::Validating(checking) => matches!(checking.about, CheckSubject::Output { .. }),
             _ => true,
         };
         if changed && !is_retry && is_open {
@@ -236,7 +237,7 @@ impl Run {
         &self,
         how: Takeover,
         entries: u64,
-        state: Carried,
+        state: CarriedState,
         effects: Vec<ParentEffect>,
         lost: bool,
     ) -> Parent {
@@ -297,14 +298,14 @@ fn signature(spec: &RunSpec, tool: &str, parameters: &Arguments) -> Option<Diges
 
 /// The writes that a parent started, as its later events show them.
 #[derive(Default)]
-struct Found {
+struct ParentWrites {
     /// Each with its key and the number of its result, in the order of the first starts.
     effects: Vec<(CommandKey, EvidenceId, ParentEffect)>,
     /// The last try of each piece of work, by the number of its result.
     attempts: BTreeMap<EvidenceId, u32>,
 }
 
-impl Found {
+impl ParentWrites {
     /// Records the start of a piece of work. The same work is recorded once.
     fn begun(&mut self, run: &Run, work: &Work) {
         let Some(action) = run.state.calls.of(work) else { return };
@@ -343,7 +344,7 @@ impl Found {
     }
 
     /// The effects, and the results that a fork at `before` takes over. `after` is the parent's last state.
-    fn of(self, before: &Run, after: &Run) -> (Vec<ParentEffect>, Vec<Taken>) {
+    fn of(self, before: &Run, after: &Run) -> (Vec<ParentEffect>, Vec<LaterResult>) {
         let Self { effects, attempts } = self;
         let batch = before.state.phase.batch().map_or(&[][..], |batch| &batch.work);
         let is_begun = |work: &Work| {
@@ -361,7 +362,7 @@ impl Found {
             let attempt = attempts.get(&work.evidence).copied().unwrap_or(work.attempt);
             // The parent paid for its sub-call.
             let observation = Arc::new(Observation { sub_call: None, ..found });
-            Some(Taken { evidence: work.evidence, attempt, observation })
+            Some(LaterResult { evidence: work.evidence, attempt, observation })
         });
         let results = taken.collect();
         let is_open_here = |id: EvidenceId| batch.iter().any(|work| work.evidence == id);
@@ -372,7 +373,7 @@ impl Found {
     }
 }
 
-impl Rest<'_> {
+impl RunParts<'_> {
     /// Continues from the phase of the parent. Nothing of the parent is in flight afterwards.
     pub(super) fn take_over(&mut self, phase: Phase, parent: &Parent) -> Phase {
         // A stop was requested of the parent.
@@ -484,7 +485,7 @@ impl Rest<'_> {
     /// Checks the limits of the new run before it makes a call that its parent commanded.
     fn under_other_limits(&mut self, phase: Phase) -> Phase {
         let Phase::Calling { call, purpose } = phase else { return phase };
-        let place = Place::of(&call, &purpose);
+        let place = StopPoint::of(&call, &purpose);
         if let Some(certificate) = Certificate::of(self.limits_reached()) {
             return self.stop(place, certificate);
         }
@@ -499,7 +500,7 @@ impl Rest<'_> {
     }
 }
 
-impl Carried {
+impl CarriedState {
     pub(super) fn of(state: &State) -> Self {
         let State { started: _, clock, phase, inbox, route, knowledge, calls, draft, mut budget } =
             state.clone();

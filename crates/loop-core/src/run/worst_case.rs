@@ -57,10 +57,10 @@ impl WorstCase {
             [Tier::Selector, Tier::Base, Tier::Escalated, Tier::Fallback].map(|tier| spec.model(tier));
         // With a cost limit, a model without a known price is not called.
         let is_called = |price: Option<&Price>| limits.cost.is_none() || price.is_some();
-        let mut most = Most::default();
+        let mut most = CallBounds::default();
         for model in models.into_iter().filter(|model| is_called(model.price.as_ref())) {
             let output = limits.cost_mode.reserved_output(limits.output_tokens.min(model.max_output_tokens));
-            most.add(Most::call(model.price.as_ref(), model.context_tokens, output));
+            most.add(CallBounds::call(model.price.as_ref(), model.context_tokens, output));
         }
         let mut in_flight = most;
         let has_smart = spec.tools.iter().any(|tool| tool.smart);
@@ -71,14 +71,14 @@ impl WorstCase {
             let input = limits.sub_call_bytes.saturating_add(FRAME_TOKENS);
             for model in models.into_iter().filter(|model| is_called(model.price.as_ref())) {
                 let output = limits.cost_mode.reserved_output(limits.sub_call_tokens);
-                let one = Most::call(model.price.as_ref(), input, output);
+                let one = CallBounds::call(model.price.as_ref(), input, output);
                 most.add(one);
                 in_flight.add(one.times(at_once));
             }
         }
         let all = most.times(limits.model_calls);
         let over = match limits.cost_mode {
-            CostMode::Strict => Most::default(),
+            CostMode::Strict => CallBounds::default(),
             CostMode::Estimated | CostMode::After => in_flight,
         };
         let tokens =
@@ -128,14 +128,14 @@ impl WorstCase {
 
 /// The most that calls use.
 #[derive(Clone, Copy, Debug, Default)]
-struct Most {
+struct CallBounds {
     tokens: u64,
     cost: PicoUsd,
     /// Whether the price of one of them is not known; `cost` is of the others then.
     is_unpriced: bool,
 }
 
-impl Most {
+impl CallBounds {
     /// A call with this much input and output.
     fn call(price: Option<&Price>, input: u64, output: u64) -> Self {
         let cost = price.map(|price| price.ceiling(input, output));

@@ -8,14 +8,14 @@ use memchr::{memchr, memchr2_iter, memchr3_iter};
 use super::spelling::{begins_escape, is_escaped, walk};
 
 /// How spellings begin.
-pub(super) struct Heads {
+pub(super) struct Prefixes {
     /// The first letters and digits of each, in lower case, and the place of the one that texts have least.
     heads: Vec<(Vec<u8>, usize)>,
     /// The first bytes of those that begin with neither a letter nor a digit.
     marks: BTreeSet<u8>,
 }
 
-impl Heads {
+impl Prefixes {
     /// The beginnings of these spellings, of so many bytes each. `None` if one has neither letters nor digits.
     pub(super) fn new<'a>(spellings: impl Iterator<Item = (&'a str, usize)>) -> Option<Self> {
         let (mut heads, mut marks) = (BTreeSet::new(), BTreeSet::new());

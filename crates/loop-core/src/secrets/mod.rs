@@ -16,7 +16,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use self::heads::{Heads, letter};
+use self::heads::{Prefixes, letter};
 use self::spelling::{is_escaped, walk};
 
 /// The credentials that no text may show: API keys, values of headers, passwords.
@@ -30,20 +30,20 @@ use self::spelling::{is_escaped, walk};
 #[derive(Clone, Default)]
 pub struct Secrets {
     /// `None`: there are none.
-    all: Option<Arc<Spellings>>,
+    all: Option<Arc<SecretSpellings>>,
     /// Whether short secrets are masked in all texts.
     masks_short: bool,
 }
 
 /// How secrets are spelt. Each reply and each of its calls has them, so they are shared.
-struct Spellings {
+struct SecretSpellings {
     secrets: BTreeSet<Box<str>>,
     /// Every spelling of every secret.
     forms: Patterns,
     /// The letters and digits of the secrets that look like keys, in lower case.
     keys: Patterns,
     /// How the spellings begin that are masked in all texts. `None`: no text can be ruled out.
-    heads: Option<Heads>,
+    heads: Option<Prefixes>,
 }
 
 /// What the end of a text is.
@@ -85,7 +85,7 @@ impl Secrets {
     }
 
     fn with(&self, secrets: BTreeSet<Box<str>>) -> Self {
-        let all = (!secrets.is_empty()).then(|| Arc::new(Spellings::new(secrets)));
+        let all = (!secrets.is_empty()).then(|| Arc::new(SecretSpellings::new(secrets)));
         Self { all, masks_short: self.masks_short }
     }
 
@@ -150,7 +150,7 @@ impl Secrets {
     }
 
     /// The secrets of at least `least` bytes in a text. `None`: there are none.
-    fn find(&self, text: &str, least: usize, end: End) -> Option<Found> {
+    fn find(&self, text: &str, least: usize, end: End) -> Option<SecretMatches> {
         let all = self.all.as_ref()?;
         let may_hold = || all.heads.as_ref().is_none_or(|heads| heads.may_be_in(text, end != End::Open));
         (least < LEAST_IN_TEXTS || may_hold())
@@ -159,19 +159,19 @@ impl Secrets {
     }
 }
 
-impl Spellings {
+impl SecretSpellings {
     fn new(secrets: BTreeSet<Box<str>>) -> Self {
         let forms: BTreeSet<String> = secrets.iter().flat_map(|secret| forms_of(secret)).collect();
         let keys: BTreeSet<String> = secrets.iter().filter_map(|secret| key_of(secret)).collect();
         let (forms, keys) = (Patterns::new(forms), Patterns::new(keys));
         let long = forms.texts.iter().filter(|form| form.len() >= LEAST_IN_TEXTS);
-        let heads = Heads::new(long.chain(&keys.texts).map(|text| (text.as_str(), most_cut(text.len()))));
+        let heads = Prefixes::new(long.chain(&keys.texts).map(|text| (text.as_str(), most_cut(text.len()))));
         Self { secrets, forms, keys, heads }
     }
 
     /// As [`Secrets::find`], for a text that may hold something.
-    fn search(&self, text: &str, least: usize, end: End) -> Found {
-        let mut found = Found::default();
+    fn search(&self, text: &str, least: usize, end: End) -> SecretMatches {
+        let mut found = SecretMatches::default();
         for decodes in [false, true].into_iter().take(1 + usize::from(is_escaped(text))) {
             let (mut read, mut places) =
                 (Vec::with_capacity(text.len()), Vec::<Range<usize>>::with_capacity(text.len()));
@@ -179,12 +179,12 @@ impl Spellings {
                 read.push(byte);
                 places.push(place);
             });
-            found.add(text, (&read, &places), &self.forms, (least, end));
+            found.add(text, &read, &places, &self.forms, least, end);
             if !self.keys.texts.is_empty() {
                 let own =
                     read.iter().zip(&places).filter_map(|(byte, at)| Some((letter(*byte)?, at.clone())));
                 let (letters, at): (Vec<u8>, Vec<_>) = own.unzip();
-                found.add(text, (&letters, &at), &self.keys, (least, end));
+                found.add(text, &letters, &at, &self.keys, least, end);
             }
             found.stops.extend((until < text.len()).then_some(until));
             found.escapes.extend(places.into_iter().filter(|place| decodes && place.len() > 1));
@@ -241,7 +241,7 @@ impl Patterns {
 
 /// The secrets found in a text.
 #[derive(Default)]
-struct Found {
+struct SecretMatches {
     /// The ranges of secrets, in order.
     matches: Vec<Range<usize>>,
     /// Where a secret or an escape may begin that the end of an open text cuts off.
@@ -250,7 +250,7 @@ struct Found {
     escapes: Vec<Range<usize>>,
 }
 
-impl Found {
+impl SecretMatches {
     fn is_nothing(&self) -> bool {
         self.matches.is_empty() && self.stops.is_empty()
     }
@@ -259,9 +259,11 @@ impl Found {
     fn add(
         &mut self,
         text: &str,
-        (read, places): (&[u8], &[Range<usize>]),
+        read: &[u8],
+        places: &[Range<usize>],
         patterns: &Patterns,
-        (least, end): (usize, End),
+        least: usize,
+        end: End,
     ) {
         let start = |at: usize| places.get(at).map_or(text.len(), |place| place.start);
         let until = |end: usize| end.checked_sub(1).and_then(|at| places.get(at)).map_or(0, |it| it.end);

@@ -94,15 +94,15 @@ fn percent(rest: &[u8]) -> Escape {
             break;
         }
         match hex(after.get(2..).unwrap_or_default(), 2) {
-            Hex::Is(_) => at += 2,
-            Hex::Cut => return Escape::Cut,
-            Hex::None => break,
+            HexDigits::Is(_) => at += 2,
+            HexDigits::Cut => return Escape::Cut,
+            HexDigits::None => break,
         }
     }
     match hex(rest.get(at..).unwrap_or_default(), 2) {
-        Hex::Is(byte) => Escape::Char(char::from_u32(byte).unwrap_or_default(), at + 2),
-        Hex::Cut => Escape::Cut,
-        Hex::None => Escape::None,
+        HexDigits::Is(byte) => Escape::Char(char::from_u32(byte).unwrap_or_default(), at + 2),
+        HexDigits::Cut => Escape::Cut,
+        HexDigits::None => Escape::None,
     }
 }
 
@@ -119,9 +119,9 @@ fn backslash(rest: &[u8]) -> Escape {
         Some(_) => return Escape::Nothing(run),
     };
     match hex(after, digits) {
-        Hex::Is(code) => Escape::Char(char::from_u32(code).unwrap_or_default(), run + 1 + digits),
-        Hex::Cut => Escape::Cut,
-        Hex::None => Escape::Nothing(run),
+        HexDigits::Is(code) => Escape::Char(char::from_u32(code).unwrap_or_default(), run + 1 + digits),
+        HexDigits::Cut => Escape::Cut,
+        HexDigits::None => Escape::Nothing(run),
     }
 }
 
@@ -183,25 +183,25 @@ fn sequence(rest: &[u8]) -> Escape {
 }
 
 /// A fixed number of hexadecimal digits.
-enum Hex {
+enum HexDigits {
     Is(u32),
     /// The text ends within them.
     Cut,
     None,
 }
 
-fn hex(text: &[u8], digits: usize) -> Hex {
+fn hex(text: &[u8], digits: usize) -> HexDigits {
     let head = text.get(..digits.min(text.len())).unwrap_or_default();
     if !head.iter().all(u8::is_ascii_hexdigit) {
-        return Hex::None;
+        return HexDigits::None;
     }
     if head.len() < digits {
-        return Hex::Cut;
+        return HexDigits::Cut;
     }
     std::str::from_utf8(head)
         .ok()
         .and_then(|head| u32::from_str_radix(head, 16).ok())
-        .map_or(Hex::None, Hex::Is)
+        .map_or(HexDigits::None, HexDigits::Is)
 }
 
 /// Maximum bytes of an encoded percent sign.

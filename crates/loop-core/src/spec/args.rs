@@ -101,9 +101,7 @@ pub struct SchemaViolation {
 impl ArgSpec {
     /// Reads a JSON Schema. Keywords that this type does not have are left out.
     pub fn from_schema(schema: &Value) -> Self {
-        let Value::Object(map) = schema else {
-            return Self::default();
-        };
+        let Value::Object(map) = schema else { return Self::default() };
         let known = |key: &str| map.get(key).cloned();
         let text = |key: &str| map.get(key).and_then(Value::as_str).map(Arc::from);
         let list = |key: &str| map.get(key).and_then(Value::as_array);
@@ -267,9 +265,7 @@ impl ArgSpec {
         match value {
             Value::Object(members) => self.rebuild_object(members, pointer),
             Value::Array(elements) => {
-                let Some(items) = &self.items else {
-                    return Ok(value.clone());
-                };
+                let Some(items) = &self.items else { return Ok(value.clone()) };
                 let rebuilt: Result<Vec<Value>, SchemaViolation> = elements
                     .iter()
                     .enumerate()

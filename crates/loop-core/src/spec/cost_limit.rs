@@ -135,12 +135,12 @@ impl From<Option<PicoUsd>> for CostLimit {
 /// # Errors
 /// If it is neither a number nor a text.
 pub fn dollars_as_written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    deserializer.deserialize_newtype_struct(AS_WRITTEN, Written)
+    deserializer.deserialize_newtype_struct(AS_WRITTEN, CostLimitVisitor)
 }
 
-struct Written;
+struct CostLimitVisitor;
 
-impl<'de> Visitor<'de> for Written {
+impl<'de> Visitor<'de> for CostLimitVisitor {
     type Value = String;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::types::canonical::canonical;
 use crate::types::decimal::with_digits;
-use crate::types::members::{Flat, Written};
+use crate::types::members::{FlatObject, SourceValue};
 
 /// The arguments of a call: a text, to which they deref, and its parsed value.
 ///
@@ -21,11 +21,11 @@ use crate::types::members::{Flat, Written};
 #[derive(Clone)]
 pub struct Arguments {
     text: Arc<str>,
-    read: Arc<OnceLock<Read>>,
+    read: Arc<OnceLock<Parsed>>,
 }
 
 /// The parsed form of a text.
-struct Read {
+struct Parsed {
     /// The value, or the error for the model.
     value: Result<Value, Arc<str>>,
     /// JSON pointers to repeated members.
@@ -36,7 +36,7 @@ impl Arguments {
     /// Arguments from a value: its canonical text, which need not be parsed again.
     pub fn of(value: Value) -> Self {
         let text = canonical(&value).into();
-        Self { text, read: Arc::new(Read { value: Ok(value), repeated: Vec::new() }.into()) }
+        Self { text, read: Arc::new(Parsed { value: Ok(value), repeated: Vec::new() }.into()) }
     }
 
     /// The same arguments as canonical JSON. Unchanged if they are not JSON.
@@ -55,7 +55,7 @@ impl Arguments {
         if *text == *self.text {
             return self.clone();
         }
-        Self { text: text.into(), read: Arc::new(Read { value: Ok(value), repeated: Vec::new() }.into()) }
+        Self { text: text.into(), read: Arc::new(Parsed { value: Ok(value), repeated: Vec::new() }.into()) }
     }
 
     /// The text as the model wrote it.
@@ -86,23 +86,23 @@ impl Arguments {
         &self.read().repeated
     }
 
-    fn read(&self) -> &Read {
+    fn read(&self) -> &Parsed {
         self.read.get_or_init(|| {
             if self.text.trim().is_empty() {
-                return Read { value: Ok(Value::Object(Map::new())), repeated: Vec::new() };
+                return Parsed { value: Ok(Value::Object(Map::new())), repeated: Vec::new() };
             }
             let text = with_digits(&self.text);
-            if let Ok(Flat(value)) = serde_json::from_str(&text) {
-                return Read { value: Ok(value), repeated: Vec::new() };
+            if let Ok(FlatObject(value)) = serde_json::from_str(&text) {
+                return Parsed { value: Ok(value), repeated: Vec::new() };
             }
-            match serde_json::from_str::<Written>(&text) {
+            match serde_json::from_str::<SourceValue>(&text) {
                 Ok(written) => {
                     let repeated = written.repeated();
-                    Read { value: Ok(written.into_value()), repeated }
+                    Parsed { value: Ok(written.into_value()), repeated }
                 }
                 Err(error) => {
                     let error = format!("the arguments are not JSON: {error}").into();
-                    Read { value: Err(error), repeated: Vec::new() }
+                    Parsed { value: Err(error), repeated: Vec::new() }
                 }
             }
         })

@@ -7,7 +7,7 @@ use strum::VariantArray;
 
 use crate::types::defaults::is_default;
 use crate::types::ids::Millis;
-use crate::types::usage::{CallExtent, Received, Usage};
+use crate::types::usage::{CallExtent, Receipt, Usage};
 
 /// How a call to a model failed. The driver reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct ModelFailure {
     pub usage: Option<Usage>,
     /// What was received of the reply. A call without reported usage is estimated from it.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub received: Received,
+    pub received: Receipt,
     /// The part of the request that the provider refuses, where the call can be made without it: the part that it names,
     /// or, where it names none, one that no answered request of the run had. `None`: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use crate::types::{pointer_step, steps};
 
 /// The value of an object of plain members, each given once, as most arguments are. It is read without the detour of
-/// [`Written`]. Reading anything else is an error.
-pub(crate) struct Flat(pub(crate) Value);
+/// [`SourceValue`]. Reading anything else is an error.
+pub(crate) struct FlatObject(pub(crate) Value);
 
-impl<'de> Deserialize<'de> for Flat {
+impl<'de> Deserialize<'de> for FlatObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(AsFlat).map(Self)
     }
@@ -44,16 +44,16 @@ impl<'de> Visitor<'de> for AsFlat {
 
 /// A JSON value with all members of its source.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Written {
+pub(crate) enum SourceValue {
     /// A text, number, boolean or null.
     Plain(Value),
     /// A list.
-    List(Vec<Written>),
+    List(Vec<SourceValue>),
     /// An object's members, in order.
-    Members(Vec<(String, Written)>),
+    Members(Vec<(String, SourceValue)>),
 }
 
-impl Written {
+impl SourceValue {
     /// Parses a JSON text. `None`: it is not JSON.
     pub(crate) fn read(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
@@ -140,7 +140,7 @@ impl Written {
     }
 }
 
-impl Serialize for Written {
+impl Serialize for SourceValue {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Plain(value) => value.serialize(to),
@@ -150,7 +150,7 @@ impl Serialize for Written {
     }
 }
 
-impl<'de> Deserialize<'de> for Written {
+impl<'de> Deserialize<'de> for SourceValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(AsWritten)
     }
@@ -159,50 +159,50 @@ impl<'de> Deserialize<'de> for Written {
 struct AsWritten;
 
 impl<'de> Visitor<'de> for AsWritten {
-    type Value = Written;
+    type Value = SourceValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Written, E> {
-        Ok(Written::Plain(Value::Null))
+    fn visit_unit<E>(self) -> Result<SourceValue, E> {
+        Ok(SourceValue::Plain(Value::Null))
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Written, E> {
-        Ok(Written::Plain(value.into()))
+    fn visit_bool<E>(self, value: bool) -> Result<SourceValue, E> {
+        Ok(SourceValue::Plain(value.into()))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Written, E> {
-        Ok(Written::Plain(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<SourceValue, E> {
+        Ok(SourceValue::Plain(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Written, E> {
-        Ok(Written::Plain(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<SourceValue, E> {
+        Ok(SourceValue::Plain(value.into()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Written, E> {
-        Ok(Written::Plain(value.into()))
+    fn visit_f64<E>(self, value: f64) -> Result<SourceValue, E> {
+        Ok(SourceValue::Plain(value.into()))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Written, E> {
-        Ok(Written::Plain(value.into()))
+    fn visit_str<E>(self, value: &str) -> Result<SourceValue, E> {
+        Ok(SourceValue::Plain(value.into()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Written, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<SourceValue, A::Error> {
         let mut entries = Vec::new();
         while let Some(entry) = seq.next_element()? {
             entries.push(entry);
         }
-        Ok(Written::List(entries))
+        Ok(SourceValue::List(entries))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Written, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SourceValue, A::Error> {
         let mut members = Vec::new();
         while let Some(member) = map.next_entry()? {
             members.push(member);
         }
-        Ok(Written::Members(members))
+        Ok(SourceValue::Members(members))
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     fn repeated(text: &str) -> Vec<String> {
-        Written::read(text).map_or_else(Vec::new, |written| written.repeated())
+        SourceValue::read(text).map_or_else(Vec::new, |written| written.repeated())
     }
 
     #[test]
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn what_was_written_is_written_again_with_every_member() {
         let text = r#"{"a":1,"b":[true,null,-1.5,"x\"y",18446744073709551615],"a":{"c":1,"c":2}}"#;
-        let written = Written::read(text).unwrap();
+        let written = SourceValue::read(text).unwrap();
         assert_eq!(written.to_text(), text);
         assert_eq!(written.member("a").unwrap().to_text(), r#"{"c":1,"c":2}"#);
         assert_eq!(written.member("b").and_then(|b| b.entry(1)).unwrap().to_text(), "null");

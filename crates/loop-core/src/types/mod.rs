@@ -75,12 +75,12 @@ pub use tier::Tier;
 pub use tool_call::ToolCall;
 pub use totals::Totals;
 pub use trace::{InvalidTraceParent, SpanId, TraceId, TraceParent};
-pub use usage::{CallExtent, Received, Usage};
+pub use usage::{CallExtent, Receipt, Usage};
 
 pub(crate) use canonical::{canonical_text, sorted};
 pub(crate) use defaults::is_default;
 pub(crate) use json_text::{member_name, pointer_step};
-pub(crate) use members::Written;
+pub(crate) use members::SourceValue;
 pub use script::is_unspaced;
 pub(crate) use similar::similar_names;
 pub(crate) use slot::KEY_BYTES;

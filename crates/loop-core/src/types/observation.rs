@@ -8,7 +8,7 @@ use crate::types::data::Data;
 use crate::types::defaults::is_default;
 use crate::types::ids::Digest;
 use crate::types::lease::ChildUse;
-use crate::types::usage::{Received, Usage};
+use crate::types::usage::{Receipt, Usage};
 
 /// How an action ended. The tool, the registry, the driver or the gate sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -210,7 +210,7 @@ pub struct SubCallUse {
     pub usage: Option<Usage>,
     /// What was received of the reply.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub received: Received,
+    pub received: Receipt,
     /// The model that served, as the provider reports it. `None`: not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_model: Option<Arc<str>>,
@@ -219,6 +219,6 @@ pub struct SubCallUse {
 impl SubCallUse {
     /// A sub-call with this usage and no other data.
     pub fn new(answered: bool, usage: Option<Usage>) -> Self {
-        Self { answered, usage, received: Received::default(), served_model: None }
+        Self { answered, usage, received: Receipt::default(), served_model: None }
     }
 }

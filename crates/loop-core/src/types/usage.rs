@@ -7,7 +7,7 @@ use serde::Serialize;
 /// How much of a reply was received. The cost of a call without reported usage is estimated from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Received {
+pub struct Receipt {
     /// Bytes of text, reasoning and arguments, dropped ones included; 0 if they were not counted.
     pub bytes: u64,
     /// How far the call came.
@@ -18,7 +18,7 @@ pub struct Received {
     pub reported: Usage,
 }
 
-impl Received {
+impl Receipt {
     /// A reply that the provider ended, with no separate count of its bytes.
     pub fn ended() -> Self {
         Self { extent: CallExtent::Ended, ..Self::default() }

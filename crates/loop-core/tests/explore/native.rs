@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loop_core::gate::JudgedAction;
 use loop_core::reply::{FinishReason, Reply};
-use loop_core::run::{About, AttemptState, Checking, Decision, Phase, Purpose, Refusal};
+use loop_core::run::{AttemptState, CheckSubject, Checking, Decision, Phase, Purpose, Refusal};
 use loop_core::types::{CommandKey, Slot, Status};
 use loop_core::{EventKind, Note, Run, StopReason, Verdict};
 use serde_json::Value;
@@ -255,7 +255,9 @@ pub fn an_attempt_ends_once(edge: &Edge<'_>) -> Result {
         let sound = sound_output(edge);
         must(is.output == sound, || format!("{sound:?} was read last, {is:?} is kept"))?;
     }
-    if let Phase::Validating(Checking { about: About::Output { text: output }, .. }) = edge.after.phase() {
+    if let Phase::Validating(Checking { about: CheckSubject::Output { text: output }, .. }) =
+        edge.after.phase()
+    {
         let of = after.last().and_then(|attempt| attempt.output.as_ref());
         must(of == Some(output), || format!("{output} is validated, {of:?} is the last output"))?;
     }

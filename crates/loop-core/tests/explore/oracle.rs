@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use loop_core::gate::{Limit, WhyNotDone};
 use loop_core::reply::FinishReason;
-use loop_core::run::{About, CheckResult, Checking, Decision, PassRecord, Phase, Purpose};
+use loop_core::run::{CheckResult, CheckSubject, Checking, Decision, PassRecord, Phase, Purpose};
 use loop_core::spec::{Cite, GroundingRule, OnInvalid, Stale};
 use loop_core::types::{Confidence, Priority, Status, Tier};
 use loop_core::{EventKind, Note, Run, RunSpec, StopReason, Verdict};
@@ -252,7 +252,7 @@ pub fn a_check_is_followed(edge: &Edge<'_>) -> Result<(), String> {
             || reason(edge.before) == reason(edge.after) && edge.after.checks() == edge.before.checks();
         return if keeps { Ok(()) } else { Err("a late check changed the end".to_owned()) };
     };
-    let Checking { attempt, about: About::Document { cause, .. }, announced, .. } = checking else {
+    let Checking { attempt, about: CheckSubject::Document { cause, .. }, announced, .. } = checking else {
         return Ok(());
     };
     let (before, after) = (edge.before.checks().len(), edge.after.checks());

@@ -43,7 +43,7 @@ pub struct Walked {
 }
 
 /// A state, how it was come to, and how far it is.
-struct Place {
+struct SearchNode {
     parent: usize,
     event: Event,
     depth: usize,
@@ -70,7 +70,7 @@ pub fn walk(alphabet: &Alphabet, scope: Scope) -> Walked {
         if alphabet.by_shape { shape::shape(run, ghost) } else { shape::whole(run, ghost) }
     };
     let mut seen = BTreeSet::from([place(&run, &ghost)]);
-    let mut places = vec![Place { parent: 0, event, depth: 0 }];
+    let mut places = vec![SearchNode { parent: 0, event, depth: 0 }];
     let mut waiting = VecDeque::from([(0_usize, run, ghost)]);
     while let Some((here, run, ghost)) = waiting.pop_front() {
         walked.states += 1;
@@ -142,7 +142,7 @@ pub fn walk(alphabet: &Alphabet, scope: Scope) -> Walked {
                 continue;
             }
             waiting.push_back((places.len(), next, after));
-            places.push(Place { parent: here, event, depth });
+            places.push(SearchNode { parent: here, event, depth });
         }
     }
     assert!(walked.whole || !scope.whole, "{}: more than {} states", alphabet.name, scope.states);
@@ -166,7 +166,7 @@ fn named(id: &str, name: &str) -> String {
 }
 
 /// The events from the start to a place, one a line.
-fn way(places: &[Place], to: usize, last: Option<&Event>) -> String {
+fn way(places: &[SearchNode], to: usize, last: Option<&Event>) -> String {
     let mut events = Vec::new();
     let mut at = to;
     while at != 0 {

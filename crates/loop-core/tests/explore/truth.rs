@@ -2,7 +2,7 @@
 
 use loop_core::gate::{Condition, Measure};
 use loop_core::reply::FinishReason;
-use loop_core::run::{About, CheckResult, Checking, Phase, Purpose};
+use loop_core::run::{CheckResult, CheckSubject, Checking, Phase, Purpose};
 use loop_core::types::{Confidence, Slot};
 use loop_core::{EventKind, Note, Run, StopReason};
 
@@ -23,7 +23,7 @@ pub fn is_reported(edge: &Edge<'_>) -> Result<(), String> {
             let was_judged =
                 matches!(condition.reason, StopReason::MaxToolCalls | StopReason::NoProgress) && is_cause;
             // So were those that the gate found before the document was checked, but for a confident end.
-            let was_found = matches!(edge.before.phase(), Phase::Validating(Checking { about: About::Document { found, cause }, .. })
+            let was_found = matches!(edge.before.phase(), Phase::Validating(Checking { about: CheckSubject::Document { found, cause }, .. })
                 if found.contains(condition) && condition.reason != StopReason::Confident || cause.as_ref() == Some(condition));
             if !was_judged && !was_found && !holds(edge, condition) {
                 return Err(format!("the run says {condition:?}, and that is not so"));

@@ -2,7 +2,7 @@
 
 use loop_core::reply::Reply;
 use loop_core::run::{CallModel, CheckResult, PersonAnswer, RunTool, SaveResult, StopMode};
-use loop_core::types::{FailureKind, ModelFailure, Observation, Received, Status, ToolCall};
+use loop_core::types::{FailureKind, ModelFailure, Observation, Receipt, Status, ToolCall};
 use loop_core::{Command, EventKind};
 use loop_testkit::fuzz::{Bytes, FuzzRun, NONCE, conversation, document, found, usage};
 use serde_json::json;
@@ -123,7 +123,7 @@ fn failure(bytes: &mut Bytes<'_>) -> ModelFailure {
         partial: None,
         served_model: None,
         usage: Some(usage()),
-        received: Received::default(),
+        received: Receipt::default(),
     }
 }
 

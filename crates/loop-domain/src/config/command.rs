@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::config::Ordered;
+use crate::config::OrderedTable;
 
 /// A program, its arguments, and what it may use.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -25,7 +25,7 @@ pub(crate) struct CommandConfig {
     pub(crate) env: Vec<String>,
     /// Variables with their values. Default: none.
     #[serde(default)]
-    pub(crate) set: Ordered<String>,
+    pub(crate) set: OrderedTable<String>,
     /// The variables of the environment that it gets and whose values are masked in all that a run reads. Default: none.
     #[serde(default)]
     pub(crate) secret_env: Vec<String>,

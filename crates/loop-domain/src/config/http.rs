@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::config::Ordered;
+use crate::config::OrderedTable;
 
 /// A request. `{name}` is the argument `name`, `{scope.account}`, `{scope.account_name}`, `{scope.asset}`, `{scope.item}` and
 /// `{scope.person}` are what the work item concerns, and `{call_key}` is a key that all tries of one call share.
@@ -21,19 +21,19 @@ pub(crate) struct HttpConfig {
     pub(crate) url: String,
     /// Parameters that are added to the URL. One whose argument is not given is left out. Default: none.
     #[serde(default)]
-    pub(crate) query: Ordered<Value>,
+    pub(crate) query: OrderedTable<Value>,
     /// Headers. One whose argument is not given is left out. Secrets are for `auth`. Default: none.
     #[serde(default)]
-    pub(crate) headers: Ordered<String>,
+    pub(crate) headers: OrderedTable<String>,
     /// The body, sent as JSON. A text that is only `{name}` becomes the argument as it is. Default: none.
     pub(crate) body: Option<Value>,
     /// The members of a body that is sent as a form (`application/x-www-form-urlencoded`), in place of `body`. One whose argument
     /// is not given is left out, and a list is sent value by value. Default: none.
-    pub(crate) form: Option<Ordered<Value>>,
+    pub(crate) form: Option<OrderedTable<Value>>,
     /// A GraphQL document to send in place of a body. Values go in as variables. Default: none.
     pub(crate) graphql: Option<String>,
     /// For `graphql`: the variables. Default: every parameter, under its own name.
-    pub(crate) variables: Option<Ordered<Value>>,
+    pub(crate) variables: Option<OrderedTable<Value>>,
     /// A JSON pointer to what of the answer is the result. Default: all of it, and `/data` with `graphql`.
     pub(crate) select: Option<String>,
     /// The line that each item of the result becomes, for example `- {/id}: {/state}`. Default: a table.

@@ -37,7 +37,7 @@ pub(crate) use http::HttpConfig;
 #[cfg(feature = "http")]
 pub(crate) use http::{HttpAuthConfig, HttpPagesConfig, HttpPagingKind};
 pub(crate) use models::{ModelConfig, ModelsConfig};
-pub(crate) use ordered::Ordered;
+pub(crate) use ordered::OrderedTable;
 pub(crate) use prices::{PriceConfig, PriceFileConfig, PriceRowConfig, PricesConfig};
 pub(crate) use protocol::{OutputConfig, ProtocolConfig, ProtocolKind, SchemaConfig};
 pub(crate) use providers::ProviderConfig;
@@ -86,17 +86,17 @@ pub(crate) struct Config {
     pub(crate) section: Vec<SectionSpec>,
     /// Where data is, by name. Tools name a source.
     #[serde(default)]
-    pub(crate) sources: Ordered<SourceConfig>,
+    pub(crate) sources: OrderedTable<SourceConfig>,
     /// Where secrets are found that are not in the environment, by the names that keys such as `bearer_env` give. Default:
     /// none, each is the variable of the environment with its name.
     #[serde(default)]
-    pub(crate) secrets: Ordered<SecretConfig>,
+    pub(crate) secrets: OrderedTable<SecretConfig>,
     /// Servers that speak the Model Context Protocol (MCP), by name. Their trusted tools are tools of the domain.
     #[serde(default)]
-    pub(crate) servers: Ordered<ServerConfig>,
+    pub(crate) servers: OrderedTable<ServerConfig>,
     /// The tools, by name, in the order in which the model sees them. A name begins with `fetch_` by custom.
     #[serde(default)]
-    pub(crate) tools: Ordered<ToolConfig>,
+    pub(crate) tools: OrderedTable<ToolConfig>,
     /// For the protocol `document`: what runs before the first pass.
     #[serde(default)]
     pub(crate) selection: SelectionConfig,
@@ -106,7 +106,7 @@ pub(crate) struct Config {
     /// Providers of your own, and changes to known ones, by name.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, providers::ProviderTable>")]
-    pub(crate) providers: Ordered<ProviderConfig>,
+    pub(crate) providers: OrderedTable<ProviderConfig>,
     /// Where prices are found that are not given beside a model.
     #[serde(default)]
     pub(crate) prices: PricesConfig,
@@ -125,7 +125,7 @@ pub(crate) struct Config {
     pub(crate) plan: Vec<PlanSlot>,
     /// Reasons to stop of the domain's own, by name, beside those that every run has. Default: none.
     #[serde(default)]
-    pub(crate) stop_reasons: Ordered<StopReasonConfig>,
+    pub(crate) stop_reasons: OrderedTable<StopReasonConfig>,
     /// For the protocol `document`: how strictly a reply must prove that it answers this run.
     #[serde(default)]
     pub(crate) contract: ContractConfig,
@@ -136,7 +136,7 @@ pub(crate) struct Config {
     pub(crate) save: Option<SaveConfig>,
     /// Who is notified when a run waits for a person, ends or fails, by name. Default: none.
     #[serde(default)]
-    pub(crate) hooks: Ordered<HookConfig>,
+    pub(crate) hooks: OrderedTable<HookConfig>,
     /// How runs are kept in a journal file.
     #[serde(default)]
     pub(crate) journal: JournalConfig,

@@ -10,9 +10,9 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 /// Names and their values, in the order of the file.
 #[derive(Clone, Debug)]
-pub(crate) struct Ordered<V>(Vec<(String, V)>);
+pub(crate) struct OrderedTable<V>(Vec<(String, V)>);
 
-impl<V> Ordered<V> {
+impl<V> OrderedTable<V> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &V)> + Clone {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
@@ -26,7 +26,7 @@ impl<V> Ordered<V> {
     }
 }
 
-impl<V> Default for Ordered<V> {
+impl<V> Default for OrderedTable<V> {
     fn default() -> Self {
         Self(Vec::new())
     }
@@ -35,7 +35,7 @@ impl<V> Default for Ordered<V> {
 struct InOrder<V>(PhantomData<V>);
 
 impl<'de, V: Deserialize<'de>> Visitor<'de> for InOrder<V> {
-    type Value = Ordered<V>;
+    type Value = OrderedTable<V>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a table")
@@ -46,17 +46,17 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for InOrder<V> {
         while let Some(entry) = members.next_entry()? {
             ordered.push(entry);
         }
-        Ok(Ordered(ordered))
+        Ok(OrderedTable(ordered))
     }
 }
 
-impl<'de, V: Deserialize<'de>> Deserialize<'de> for Ordered<V> {
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for OrderedTable<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(InOrder(PhantomData))
     }
 }
 
-impl<V: JsonSchema> JsonSchema for Ordered<V> {
+impl<V: JsonSchema> JsonSchema for OrderedTable<V> {
     fn inline_schema() -> bool {
         true
     }

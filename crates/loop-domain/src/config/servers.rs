@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::config::Ordered;
+use crate::config::OrderedTable;
 use crate::config::command::SandboxConfig;
 use crate::config::http::HttpAuthConfig;
 
@@ -22,7 +22,7 @@ pub(crate) struct ServerConfig {
     pub(crate) url: Option<String>,
     /// For `url`: headers of every request. Secrets are for `auth`. Default: none.
     #[serde(default)]
-    pub(crate) headers: Ordered<String>,
+    pub(crate) headers: OrderedTable<String>,
     /// For `url`: how requests show who sends them. Default: not at all.
     pub(crate) auth: Option<HttpAuthConfig>,
     /// For `url`: places on this machine and in private networks that it may connect to, as `HOST:PORT`. Default: none.
@@ -72,7 +72,7 @@ pub(crate) struct ServerCommandConfig {
     pub(crate) env: Vec<String>,
     /// Variables with their values. Default: none.
     #[serde(default)]
-    pub(crate) set: Ordered<String>,
+    pub(crate) set: OrderedTable<String>,
     /// The secrets that it gets as variables, by their names. Their values are masked in all that a run reads. Default: none.
     #[serde(default)]
     pub(crate) secret_env: Vec<String>,

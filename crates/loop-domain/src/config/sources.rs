@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::config::Ordered;
+use crate::config::OrderedTable;
 
 /// Where data is.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -64,7 +64,7 @@ pub(crate) struct SourceConfig {
     /// For `postgres`: further settings of each transaction that hold a part of the scope, for example
     /// `{ "app.tenant" = "account" }`. Default: only `loopgate.account` and its like are set.
     #[serde(default)]
-    pub(crate) scope: Ordered<String>,
+    pub(crate) scope: OrderedTable<String>,
 }
 
 /// Kinds of sources.

@@ -10,7 +10,7 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Number, Value, json};
 
-use crate::config::{CommandConfig, FilesConfig, HttpConfig, Ordered};
+use crate::config::{CommandConfig, FilesConfig, HttpConfig, OrderedTable};
 
 /// A tool.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -37,7 +37,7 @@ pub(crate) struct ToolConfig {
     pub(crate) aliases: Vec<String>,
     /// What it takes, by name. Default: nothing, for `docs` the words to look for, and for `files` what its work needs.
     #[serde(default)]
-    pub(crate) parameters: Ordered<ParameterConfig>,
+    pub(crate) parameters: OrderedTable<ParameterConfig>,
     /// For `sql`: the name of a source.
     pub(crate) source: Option<String>,
     /// For `sql`: one SELECT, or one INSERT, UPDATE or DELETE (with PostgreSQL also MERGE) if the effect is to write. `:target` is the parameter `target`;
@@ -179,8 +179,8 @@ impl Default for SmartConfig {
 // By hand, so that an error in the table is about its key.
 impl<'de> Deserialize<'de> for SmartConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
+        struct SmartConfigVisitor;
+        impl<'de> Visitor<'de> for SmartConfigVisitor {
             type Value = SmartConfig;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -195,7 +195,7 @@ impl<'de> Deserialize<'de> for SmartConfig {
                 SmartRowsConfig::deserialize(de::value::MapAccessDeserializer::new(map)).map(SmartConfig::By)
             }
         }
-        deserializer.deserialize_any(Read)
+        deserializer.deserialize_any(SmartConfigVisitor)
     }
 }
 

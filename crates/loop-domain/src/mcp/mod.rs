@@ -24,19 +24,19 @@ use crate::similar::hint;
 use crate::smart;
 use crate::tools::{ToolSecrets, declaration};
 
-use names::{LeftOut, Names, Offer, Offered, shown};
+use names::{LeftOut, Names, Offer, ServerOffer, shown};
 
-pub(crate) use servers::Asker;
+pub(crate) use servers::ServerList;
 
 /// The servers of a domain, none of them started.
 #[derive(Default)]
 pub(crate) struct Servers {
-    opened: Vec<Opened>,
+    opened: Vec<OpenServer>,
     /// The tools that were made, by name, with the positions of their servers.
-    made: BTreeMap<String, usize>,
+    made: BTreeMap<String, String>,
 }
 
-struct Opened {
+struct OpenServer {
     name: String,
     config: ServerConfig,
     server: McpClient,
@@ -55,9 +55,9 @@ pub(crate) struct MadeTools {
 }
 
 /// What the table of a tool refers to.
-enum Meant {
-    /// This tool or these resources, of the server at this position.
-    Of(usize, Offered),
+enum TableTarget<'a> {
+    /// This tool or these resources, of a server.
+    Of(&'a OpenServer, ServerOffer),
     /// A tool that is not trusted yet. Another message says so.
     NotYet,
 }
@@ -106,7 +106,7 @@ impl Servers {
                 )),
             };
             secrets.untrusted.extend(why.map(|why| file.error(&["servers", name], why)));
-            servers.opened.push(Opened {
+            servers.opened.push(OpenServer {
                 name: name.to_owned(),
                 config: config.clone(),
                 server,
@@ -128,25 +128,25 @@ impl Servers {
         secrets: &mut ToolSecrets,
     ) -> Result<MadeTools, DomainError> {
         let opened = std::mem::take(&mut self.opened);
-        let offers: Vec<Offer<'_>> = opened.iter().map(Opened::offer).collect();
+        let offers: Vec<Offer<'_>> = opened.iter().map(OpenServer::offer).collect();
         let names = names::names(file, &offers);
         let mut made = MadeTools::default();
         for (name, table) in tables {
             match meant(file, &opened, &names, name, table, secrets)? {
-                Meant::NotYet => {}
-                Meant::Of(at, offered) => {
-                    self.make(file, &opened, at, (name, table, &offered), &mut made)?;
+                TableTarget::NotYet => {}
+                TableTarget::Of(server, offered) => {
+                    self.make(file, server, name, table, &offered, &mut made)?;
                 }
             }
         }
-        for (at, server) in opened.iter().enumerate() {
+        for server in &opened {
             let automatic = ToolConfig::of_server();
             for ((_, offered), named) in names.iter().filter(|((of, _), _)| *of == server.name) {
                 match named {
                     Ok(all) => {
                         let rest = all.iter().filter(|name| !tables.iter().any(|(table, _)| table == name));
                         for name in rest {
-                            self.make(file, &opened, at, (name, &automatic, offered), &mut made)?;
+                            self.make(file, server, name, &automatic, offered, &mut made)?;
                         }
                     }
                     Err(LeftOut::Unwanted) => {}
@@ -175,12 +175,12 @@ impl Servers {
     fn make(
         &mut self,
         file: &File,
-        opened: &[Opened],
-        at: usize,
-        (name, table, offered): (&str, &ToolConfig, &Offered),
+        server: &OpenServer,
+        name: &str,
+        table: &ToolConfig,
+        offered: &ServerOffer,
         made: &mut MadeTools,
     ) -> Result<(), DomainError> {
-        let Some(server) = opened.get(at) else { return Ok(()) };
         match server.tool(file, name, table, offered)? {
             Ok(tool) => {
                 if tool.spec().description.is_empty() {
@@ -188,7 +188,7 @@ impl Servers {
                         "tool `{name}` has no `description`, here and on its server: the model has only its name to go by"
                     ));
                 }
-                let spec = server.tools.iter().find(|tool| *offered == Offered::Tool(tool.name.clone()));
+                let spec = server.tools.iter().find(|tool| *offered == ServerOffer::Tool(tool.name.clone()));
                 let results = spec.and_then(|spec| spec.output_schema.as_ref());
                 if let Some(Err(error)) = results.map(SchemaCheck::new) {
                     made.warnings.push(format!(
@@ -207,7 +207,7 @@ impl Servers {
                     ));
                 }
                 made.tools.push(tool);
-                self.made.insert(name.to_owned(), at);
+                self.made.insert(name.to_owned(), server.name.clone());
             }
             Err(why) => {
                 let of = shown(offered);
@@ -219,8 +219,8 @@ impl Servers {
 
     /// Starts the servers that have a tool here, in parallel, and does not wait for them.
     pub(crate) fn start(&self, credentials: &Credentials) {
-        for (at, server) in self.opened.iter().enumerate() {
-            if self.made.values().any(|of| *of == at) {
+        for server in &self.opened {
+            if self.made.values().any(|of| *of == server.name) {
                 server.server.start(credentials);
             }
         }
@@ -228,8 +228,7 @@ impl Servers {
 
     /// The server of a tool.
     pub(crate) fn of_tool(&self, tool: &str) -> Option<&str> {
-        let at = self.made.get(tool)?;
-        self.opened.get(*at).map(|server| server.name.as_str())
+        self.made.get(tool).map(String::as_str)
     }
 
     /// The servers, a line each.
@@ -239,9 +238,9 @@ impl Servers {
             1 => "1 server".to_owned(),
             many => format!("{many} servers"),
         };
-        let lines = self.opened.iter().enumerate().map(|(at, server)| {
+        let lines = self.opened.iter().map(|server| {
             let over = if server.config.command.is_some() { "a program" } else { "HTTP" };
-            let used = self.made.values().filter(|of| **of == at).count();
+            let used = self.made.values().filter(|of| **of == server.name).count();
             match server.trust {
                 ServerTrust::Trusted => {
                     let trusted = server.tools.len();
@@ -257,7 +256,7 @@ impl Servers {
     }
 }
 
-impl Opened {
+impl OpenServer {
     fn offer(&self) -> Offer<'_> {
         let is_trusted = self.trust == ServerTrust::Trusted;
         // Also its resources are not there before it is trusted.
@@ -279,11 +278,11 @@ impl Opened {
         file: &File,
         name: &str,
         table: &ToolConfig,
-        offered: &Offered,
+        offered: &ServerOffer,
     ) -> Result<Result<Arc<dyn Tool>, String>, DomainError> {
         let trusted = match offered {
-            Offered::Tool(tool) => self.tools.iter().find(|known| known.name == *tool),
-            Offered::Resources => None,
+            ServerOffer::Tool(tool) => self.tools.iter().find(|known| known.name == *tool),
+            ServerOffer::Resources => None,
         };
         let schema = match trusted {
             Some(trusted) => trusted.parameters().map(|(schema, _)| schema),
@@ -352,15 +351,15 @@ impl Opened {
 }
 
 /// Finds what the table `name` refers to.
-fn meant(
+fn meant<'a>(
     file: &File,
-    opened: &[Opened],
+    opened: &'a [OpenServer],
     names: &Names<'_>,
     name: &str,
     table: &ToolConfig,
     secrets: &mut ToolSecrets,
-) -> Result<Meant, DomainError> {
-    let position = |server: &str| opened.iter().position(|known| known.name == server);
+) -> Result<TableTarget<'a>, DomainError> {
+    let of_name = |server: &str| opened.iter().find(|known| known.name == server);
     let missing = |key: &str, message: String| {
         let path = ["tools", name, key];
         file.error(if key.is_empty() { &path[..2] } else { &path }, message)
@@ -376,15 +375,15 @@ fn meant(
             "`tool` needs `server`, the name of a server; add it, or take `tool` out".to_owned(),
         )),
         (Some(server), Some(tool)) => {
-            let Some((at, known)) = position(server).and_then(|at| Some((at, opened.get(at)?))) else {
+            let Some(known) = of_name(server) else {
                 let hint = hint(server, opened.iter().map(|known| known.name.as_str()), "there are");
                 return Err(missing("server", format!("there is no server `{server}`; {hint}")));
             };
             if known.trust != ServerTrust::Trusted {
-                return Ok(Meant::NotYet);
+                return Ok(TableTarget::NotYet);
             }
             if known.has(tool) {
-                return Ok(Meant::Of(at, Offered::Tool(tool.clone())));
+                return Ok(TableTarget::Of(known, ServerOffer::Tool(tool.clone())));
             }
             let hint = hint(tool, known.tools.iter().map(|tool| tool.name.as_str()), "there are");
             secrets.untrusted.push(missing(
@@ -395,16 +394,16 @@ fn meant(
                     one_line(&hint)
                 ),
             ));
-            Ok(Meant::NotYet)
+            Ok(TableTarget::NotYet)
         }
         (None, None) => {
             let found = names.iter().find(|(_, named)| {
                 named.as_ref().is_ok_and(|all| all.iter().any(|automatic| automatic == name))
             });
             if let Some(((server, offered), _)) = found
-                && let Some(at) = position(server)
+                && let Some(server) = of_name(server)
             {
-                return Ok(Meant::Of(at, offered.clone()));
+                return Ok(TableTarget::Of(server, offered.clone()));
             }
             // It may be a tool of a server of which nothing is known yet, which is said of the server.
             let is_to_come = opened.iter().any(|server| {
@@ -423,7 +422,7 @@ fn meant(
                     ),
                 ));
             }
-            Ok(Meant::NotYet)
+            Ok(TableTarget::NotYet)
         }
     }
 }

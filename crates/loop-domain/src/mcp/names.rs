@@ -14,7 +14,7 @@ const READ_RESOURCE: &str = "read_resource";
 
 /// What a server offers: one of its tools, or its resources.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Offered {
+pub(crate) enum ServerOffer {
     /// The tool of this name on the server.
     Tool(String),
     /// Its resources, which one tool reads.
@@ -39,16 +39,16 @@ pub(crate) enum LeftOut {
 }
 
 /// The names of each tool, by server and tool. A tool with several tables has several.
-pub(crate) type Names<'a> = BTreeMap<(&'a str, Offered), Result<Vec<String>, LeftOut>>;
+pub(crate) type Names<'a> = BTreeMap<(&'a str, ServerOffer), Result<Vec<String>, LeftOut>>;
 
 /// Names every tool and resource that the servers offer.
 pub(crate) fn names<'a>(file: &File, offers: &[Offer<'a>]) -> Names<'a> {
     let mut names = Names::new();
     // What would have each automatic name.
-    let mut wanted: BTreeMap<String, Vec<(&'a str, Offered)>> = BTreeMap::new();
+    let mut wanted: BTreeMap<String, Vec<(&'a str, ServerOffer)>> = BTreeMap::new();
     for offer in offers {
-        let resources = offer.has_resources.then_some(Offered::Resources);
-        let tools = offer.tools.iter().map(|tool| Offered::Tool((*tool).to_owned()));
+        let resources = offer.has_resources.then_some(ServerOffer::Resources);
+        let tools = offer.tools.iter().map(|tool| ServerOffer::Tool((*tool).to_owned()));
         for offered in tools.chain(resources) {
             let key = (offer.server, offered);
             match tables(file, offer, &key.1) {
@@ -72,10 +72,10 @@ pub(crate) fn names<'a>(file: &File, offers: &[Offer<'a>]) -> Names<'a> {
 }
 
 /// A tool or the resources, in words for messages.
-pub(crate) fn shown(offered: &Offered) -> String {
+pub(crate) fn shown(offered: &ServerOffer) -> String {
     match offered {
-        Offered::Tool(tool) => format!("`{}`", one_line(tool)),
-        Offered::Resources => "the resources".to_owned(),
+        ServerOffer::Tool(tool) => format!("`{}`", one_line(tool)),
+        ServerOffer::Resources => "the resources".to_owned(),
     }
 }
 
@@ -87,8 +87,8 @@ pub(crate) fn prefix(server: &str, config: &ServerConfig) -> String {
 
 /// The names of the tables of this tool, or that it is excluded. `None`: no table names it, so it gets a generated
 /// name.
-fn tables(file: &File, offer: &Offer<'_>, offered: &Offered) -> Option<Result<Vec<String>, LeftOut>> {
-    let Offered::Tool(tool) = offered else { return None };
+fn tables(file: &File, offer: &Offer<'_>, offered: &ServerOffer) -> Option<Result<Vec<String>, LeftOut>> {
+    let ServerOffer::Tool(tool) = offered else { return None };
     let named = file.config.tools.iter().filter(|(_, config)| {
         config.kind == ToolKind::Mcp
             && config.server.as_deref() == Some(offer.server)
@@ -104,11 +104,11 @@ fn tables(file: &File, offer: &Offer<'_>, offered: &Offered) -> Option<Result<Ve
     (!is_wanted).then_some(Err(LeftOut::Unwanted))
 }
 
-fn automatic(offer: &Offer<'_>, offered: &Offered) -> String {
+fn automatic(offer: &Offer<'_>, offered: &ServerOffer) -> String {
     let prefix = prefix(offer.server, offer.config);
     match offered {
-        Offered::Tool(tool) => format!("{prefix}{}", sanitized(tool)),
-        Offered::Resources => format!("{prefix}{READ_RESOURCE}"),
+        ServerOffer::Tool(tool) => format!("{prefix}{}", sanitized(tool)),
+        ServerOffer::Resources => format!("{prefix}{READ_RESOURCE}"),
     }
 }
 

@@ -17,21 +17,21 @@ use crate::config::ServerConfig;
 use crate::error::DomainError;
 use crate::file::File;
 use crate::lock;
-use crate::mcp::names::{self, LeftOut, Offer, Offered};
+use crate::mcp::names::{self, LeftOut, Offer, ServerOffer};
 use crate::mcp::settings;
 use crate::review::{PartChange, ServerReview, ServerTrust, ToolChange, ToolReview, one_line, parameters};
 use crate::similar::hint;
 use crate::tools::ToolSecrets;
 
 /// The implementation of [`McpServers`](crate::review::McpServers) in a build with servers.
-pub(crate) struct Asker {
+pub(crate) struct ServerList {
     file: File,
     lock: Lock,
-    servers: Vec<Asked>,
+    servers: Vec<ListedServer>,
 }
 
 /// A server with the environment variables and secrets that it gets.
-struct Asked {
+struct ListedServer {
     name: String,
     server: McpClient,
     credentials: Credentials,
@@ -40,7 +40,7 @@ struct Asked {
     unset: Option<DomainError>,
 }
 
-impl Asker {
+impl ServerList {
     pub(crate) fn load(folder_or_file: &Path, options: &LoadOptions) -> Result<Self, DomainError> {
         let file = File::read(folder_or_file, options)?;
         if file.config.servers.names().next().is_none() {
@@ -53,7 +53,7 @@ impl Asker {
             let server = settings::server(&file, name, config)?;
             let mut found = ToolSecrets::default();
             settings::secrets(&file, name, config, &mut found)?;
-            servers.push(Asked {
+            servers.push(ListedServer {
                 name: name.to_owned(),
                 server,
                 secrets: Secrets::of(found.values.values().map(String::as_str)),
@@ -103,7 +103,7 @@ impl Asker {
         lock::write(&lock, &self.file.folder)
     }
 
-    fn compared(&self, asked: &Asked, config: &ServerConfig, manifest: McpManifest) -> ServerReview {
+    fn compared(&self, asked: &ListedServer, config: &ServerConfig, manifest: McpManifest) -> ServerReview {
         let mask = |text: &str| asked.secrets.mask(text).into_owned();
         let mut left_out: Vec<String> = manifest.left_out.iter().map(|line| mask(&one_line(line))).collect();
         // What is trusted is written to a file that others read.
@@ -155,7 +155,7 @@ impl Asker {
     /// The tools that the server declares today.
     fn reviews(
         &self,
-        asked: &Asked,
+        asked: &ListedServer,
         config: &ServerConfig,
         locked: Option<&LockedServer>,
         tools: &[McpToolSpec],
@@ -175,7 +175,7 @@ impl Asker {
         let offers: Vec<Offer<'_>> = others.chain([own]).collect();
         let names = names::names(&self.file, &offers);
         let review = |tool: &McpToolSpec| {
-            let named = names.get(&(asked.name.as_str(), Offered::Tool(tool.name.clone())));
+            let named = names.get(&(asked.name.as_str(), ServerOffer::Tool(tool.name.clone())));
             let names = match named {
                 Some(Ok(names)) => Ok(names.clone()),
                 Some(Err(LeftOut::Unnamed(why))) => Err(why.clone()),
@@ -199,7 +199,7 @@ impl Asker {
     }
 }
 
-impl fmt::Debug for Asker {
+impl fmt::Debug for ServerList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.names()).finish()
     }

@@ -22,6 +22,7 @@ const PATH_SHOWN: usize = 200;
 const OTHER_METHODS: [&str; 4] = ["head", "options", "trace", "query"];
 
 /// A document of version 3.0, 3.1 or 3.2.
+#[derive(Debug)]
 pub(crate) struct Document {
     root: Value,
     /// How many more nodes may be read for the current operation.
@@ -255,12 +256,6 @@ impl Document {
     /// The members of an object, with references resolved.
     pub(crate) fn members<'a>(&'a self, node: Option<&'a Value>) -> Option<&'a Map<String, Value>> {
         node.and_then(|node| self.follow(node).ok()).and_then(Value::as_object)
-    }
-}
-
-impl fmt::Debug for Document {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Document").field("title", &self.title()).finish_non_exhaustive()
     }
 }
 

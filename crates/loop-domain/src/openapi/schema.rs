@@ -29,7 +29,7 @@ pub(crate) enum Kind {
 
 /// The type and the limits of a parameter, in terms of a domain file.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Plain {
+pub(crate) struct ParamType {
     pub(crate) kind: Kind,
     pub(crate) one_of: Option<Vec<Value>>,
     pub(crate) minimum: Option<Number>,
@@ -38,7 +38,7 @@ pub(crate) struct Plain {
     pub(crate) max_length: Option<u32>,
     pub(crate) min_items: Option<u32>,
     pub(crate) max_items: Option<u32>,
-    pub(crate) items: Option<Box<Plain>>,
+    pub(crate) items: Option<Box<ParamType>>,
     pub(crate) examples: Vec<Value>,
     pub(crate) default: Option<Value>,
     pub(crate) description: String,
@@ -50,7 +50,7 @@ pub(crate) struct Plain {
 
 /// A schema merged with those that it refers to.
 #[derive(Debug, Default)]
-pub(crate) struct Merged<'a> {
+pub(crate) struct MergedSchema<'a> {
     kinds: Vec<&'a str>,
     one_of: Option<Vec<&'a Value>>,
     keys: Map<String, Value>,
@@ -109,7 +109,7 @@ impl Kind {
     }
 }
 
-impl Plain {
+impl ParamType {
     /// A text of any kind.
     pub(crate) fn text() -> Self {
         Self::of(Kind::String)
@@ -146,7 +146,7 @@ impl Plain {
         if depth > DEPTH_MAX {
             return Err(Gap::because("it nests too deeply"));
         }
-        let merged = Merged::read(document, schema)?;
+        let merged = MergedSchema::read(document, schema)?;
         let mut plain = merged.plain(document, is_text, depth)?;
         if merged.is_read_only {
             return Err(Gap::OnlyAnswers);
@@ -190,7 +190,7 @@ impl Plain {
     }
 }
 
-impl<'a> Merged<'a> {
+impl<'a> MergedSchema<'a> {
     /// Merges a schema with those that it refers to.
     ///
     /// # Errors
@@ -274,7 +274,7 @@ impl<'a> Merged<'a> {
     pub(crate) fn is_list_of_objects(&self, document: &Document) -> Option<bool> {
         let is_list = self.kinds.contains(&"array") || self.kinds.is_empty();
         let items = self.items.filter(|_| is_list)?;
-        Some(Merged::read(document, items).is_ok_and(|items| items.is_object() || items.has_variants()))
+        Some(MergedSchema::read(document, items).is_ok_and(|items| items.is_object() || items.has_variants()))
     }
 
     /// Whether it has several alternatives.
@@ -282,7 +282,7 @@ impl<'a> Merged<'a> {
         !self.variants.is_empty()
     }
 
-    fn plain(&self, document: &Document, is_text: bool, depth: usize) -> Result<Plain, Gap> {
+    fn plain(&self, document: &Document, is_text: bool, depth: usize) -> Result<ParamType, Gap> {
         if self.is_object() {
             return Err(Gap::because("it is an object"));
         }
@@ -290,20 +290,20 @@ impl<'a> Merged<'a> {
             return self.plain_of_variants(document, is_text, depth);
         }
         let mut plain = match self.kinds.as_slice() {
-            [] if self.items.is_some() => Plain::of(Kind::Array),
+            [] if self.items.is_some() => ParamType::of(Kind::Array),
             [] => match self.one_of.iter().flatten().next().and_then(|value| Kind::of_value(value)) {
-                Some(kind) => Plain::of(kind),
+                Some(kind) => ParamType::of(kind),
                 None if is_text || self.keys.contains_key("format") || self.keys.contains_key("pattern") => {
-                    Plain::text()
+                    ParamType::text()
                 }
                 None => return Err(Gap::because("the document names no type for it")),
             },
-            [only] => Plain::of(
+            [only] => ParamType::of(
                 Kind::of(only).ok_or_else(|| Gap::because(format!("its type is `{}`", line(only, 20))))?,
             ),
-            ["integer", "number"] | ["number", "integer"] => Plain::of(Kind::Number),
+            ["integer", "number"] | ["number", "integer"] => ParamType::of(Kind::Number),
             several if several.contains(&"string") => {
-                let mut plain = Plain::text();
+                let mut plain = ParamType::text();
                 plain.left_out.push("it may also have another type");
                 plain
             }
@@ -311,7 +311,7 @@ impl<'a> Merged<'a> {
         };
         if plain.kind == Kind::Array {
             let items = self.items.ok_or_else(|| Gap::because("it is a list of anything"))?;
-            let items = Plain::within(document, items, is_text, depth + 1)
+            let items = ParamType::within(document, items, is_text, depth + 1)
                 .map_err(|why| Gap::because(format!("it is a list, and of its elements: {why}")))?;
             if items.kind == Kind::Array {
                 return Err(Gap::because("it is a list of lists"));
@@ -322,10 +322,10 @@ impl<'a> Merged<'a> {
     }
 
     /// The type that several alternatives share, or else a text.
-    fn plain_of_variants(&self, document: &Document, is_text: bool, depth: usize) -> Result<Plain, Gap> {
+    fn plain_of_variants(&self, document: &Document, is_text: bool, depth: usize) -> Result<ParamType, Gap> {
         let mut all = Vec::new();
         for variant in &self.variants {
-            let plain = Plain::within(document, variant, is_text, depth + 1)
+            let plain = ParamType::within(document, variant, is_text, depth + 1)
                 .map_err(|_| Gap::because("it has one of several forms"))?;
             all.push(plain);
         }
@@ -337,11 +337,11 @@ impl<'a> Merged<'a> {
         kinds.dedup();
         match (kinds.as_slice(), all.into_iter().next()) {
             ([kind], Some(first)) if *kind == Kind::Array => {
-                Ok(Plain { items: first.items, ..Plain::of(Kind::Array) })
+                Ok(ParamType { items: first.items, ..ParamType::of(Kind::Array) })
             }
-            ([kind], _) => Ok(Plain { one_of, ..Plain::of(*kind) }),
+            ([kind], _) => Ok(ParamType { one_of, ..ParamType::of(*kind) }),
             (kinds, _) if kinds.contains(&Kind::String) => {
-                let mut plain = Plain::text();
+                let mut plain = ParamType::text();
                 plain.left_out.push("it may also have another type");
                 Ok(plain)
             }
@@ -349,7 +349,7 @@ impl<'a> Merged<'a> {
         }
     }
 
-    fn add_details(&self, plain: &mut Plain) {
+    fn add_details(&self, plain: &mut ParamType) {
         let text = |key: &str| self.keys.get(key).and_then(Value::as_str).unwrap_or_default();
         let excludes = |key: &str| self.keys.get(key) == Some(&Value::Bool(true));
         plain.description = text("description").to_owned();

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::openapi::auth::Auth;
 use crate::openapi::document::{Document, Gap, Method, Operation};
 use crate::openapi::name;
-use crate::openapi::schema::{Kind, Merged, Plain};
+use crate::openapi::schema::{Kind, MergedSchema, ParamType};
 use crate::openapi::server::Server;
 use crate::openapi::text::line;
 use crate::openapi::write::{Body, Entry, Parameter};
@@ -172,7 +172,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn add(&mut self, wire: &str, plain: Plain, is_required: bool) -> String {
+    fn add(&mut self, wire: &str, plain: ParamType, is_required: bool) -> String {
         let name = name::parameter(wire, &mut self.taken);
         if !plain.left_out.is_empty() {
             self.gaps.push(format!("of the parameter `{name}` {}", plain.left_out.join(", ")));
@@ -240,21 +240,21 @@ impl<'a> Builder<'a> {
             // The path is not complete without it.
             Err(why) if place == "path" => {
                 self.gaps.push(format!("of {what} its type: {why}"));
-                let name = self.add(wire, Plain::text(), true);
+                let name = self.add(wire, ParamType::text(), true);
                 self.path.push((wire.to_owned(), name));
             }
             Err(why) => self.leave_out(&what, &why, is_required),
         }
     }
 
-    fn plain_parameter(&self, parameter: &Value, place: &str) -> Result<Plain, Gap> {
+    fn plain_parameter(&self, parameter: &Value, place: &str) -> Result<ParamType, Gap> {
         let Some(schema) = parameter.get("schema") else {
             return match parameter.get("content") {
                 Some(_) => Err(Gap::because("its value is a document of its own")),
-                None => Ok(Plain::text()),
+                None => Ok(ParamType::text()),
             };
         };
-        let mut plain = Plain::read(self.document, schema, true)?;
+        let mut plain = ParamType::read(self.document, schema, true)?;
         let style = parameter.get("style").and_then(Value::as_str);
         let explodes = parameter.get("explode").and_then(Value::as_bool);
         if plain.kind == Kind::Array {
@@ -267,7 +267,7 @@ impl<'a> Builder<'a> {
                 _ => return Err(Gap::because("it is a list in a form that a tool does not send")),
             };
             if let Some(separator) = separator {
-                let before = std::mem::replace(&mut plain, Plain::text());
+                let before = std::mem::replace(&mut plain, ParamType::text());
                 plain.description = format!(
                     "{} (several values with {separator} between them)",
                     line(&before.description, 120)
@@ -306,7 +306,7 @@ impl<'a> Builder<'a> {
                     "of the path parameter `{}` everything: the document does not describe it",
                     line(wire, SHOWN)
                 ));
-                let ours = self.add(wire, Plain::text(), true);
+                let ours = self.add(wire, ParamType::text(), true);
                 self.path.push((wire.to_owned(), ours.clone()));
                 ours
             });
@@ -376,9 +376,9 @@ impl<'a> Builder<'a> {
 
     fn members(&mut self, schema: &Value, is_required: bool) -> Result<Body, Gap> {
         let document = self.document;
-        let merged = Merged::read(document, schema)?;
+        let merged = MergedSchema::read(document, schema)?;
         if !merged.is_object() {
-            let plain = Plain::read(document, schema, false)?;
+            let plain = ParamType::read(document, schema, false)?;
             return Ok(Body::Whole(self.add("body", plain, is_required)));
         }
         if merged.properties.is_empty() {
@@ -399,7 +399,7 @@ impl<'a> Builder<'a> {
                 self.leave_out(&what, &Gap::because("the tool has too many parameters"), is_required);
                 continue;
             }
-            match Plain::read(document, property, false) {
+            match ParamType::read(document, property, false) {
                 Ok(plain) => {
                     let ours = self.add(name, plain, is_required);
                     members.push(((*name).to_owned(), ours));
@@ -422,12 +422,12 @@ impl<'a> Builder<'a> {
         let (_, good) = responses.iter().find(|(status, _)| status.starts_with('2'))?;
         let content = document.members(Some(good))?.get("content")?.as_object()?;
         let (_, media) = content.iter().find(|(kind, _)| kind.contains("json"))?;
-        let answer = Merged::read(document, media.get("schema")?).ok()?;
+        let answer = MergedSchema::read(document, media.get("schema")?).ok()?;
         if !answer.is_object() {
             return None;
         }
         let is_list = |schema: &Value| {
-            Merged::read(document, schema).ok().and_then(|merged| merged.is_list_of_objects(document))
+            MergedSchema::read(document, schema).ok().and_then(|merged| merged.is_list_of_objects(document))
         };
         let mut lists = answer.properties.iter().filter(|(_, schema)| is_list(schema) == Some(true));
         let (name, _) = lists.next()?;

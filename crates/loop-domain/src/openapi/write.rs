@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use loop_core::types::Effect;
 use serde_json::{Number, Value};
 
-use crate::openapi::schema::Plain;
+use crate::openapi::schema::ParamType;
 use crate::openapi::text::{key, line, plain, quoted};
 
 /// The most characters of a line of comment.
@@ -44,7 +44,7 @@ pub(crate) struct Entry {
 pub(crate) struct Parameter {
     pub(crate) name: String,
     pub(crate) is_required: bool,
-    pub(crate) plain: Plain,
+    pub(crate) plain: ParamType,
 }
 
 /// The body of a request.
@@ -160,7 +160,7 @@ impl Parameter {
 }
 
 /// The keys that limit a value.
-fn limits(of: &Plain) -> Vec<(&'static str, String)> {
+fn limits(of: &ParamType) -> Vec<(&'static str, String)> {
     let values = of.one_of.as_ref().and_then(|all| plain(&Value::Array(all.clone())));
     let number = |value: &Option<Number>| value.as_ref().map(Number::to_string);
     let length = |value: Option<u32>| value.map(|value| value.to_string());

@@ -11,14 +11,14 @@ const DEPTH_MAX: usize = 100;
 const COST_MAX: usize = 4_000_000;
 
 /// A list or a table that is not complete.
-enum Open {
+enum OpenNode {
     List { anchor: usize, items: Vec<Value> },
     Table { anchor: usize, members: Map<String, Value>, key: Option<String> },
 }
 
 #[derive(Default)]
 struct Reader {
-    open: Vec<Open>,
+    open: Vec<OpenNode>,
     anchors: BTreeMap<usize, (Value, usize)>,
     cost: usize,
 }
@@ -51,13 +51,13 @@ impl Reader {
                 let value = scalar(&text, style, tag.as_deref());
                 self.add(value, anchor)
             }
-            Event::SequenceStart(anchor, _) => self.begin(Open::List { anchor, items: Vec::new() }),
+            Event::SequenceStart(anchor, _) => self.begin(OpenNode::List { anchor, items: Vec::new() }),
             Event::MappingStart(anchor, _) => {
-                self.begin(Open::Table { anchor, members: Map::new(), key: None })
+                self.begin(OpenNode::Table { anchor, members: Map::new(), key: None })
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some(Open::List { anchor, items }) => self.add(Value::Array(items), anchor),
-                Some(Open::Table { anchor, members, .. }) => self.add(Value::Object(members), anchor),
+                Some(OpenNode::List { anchor, items }) => self.add(Value::Array(items), anchor),
+                Some(OpenNode::Table { anchor, members, .. }) => self.add(Value::Object(members), anchor),
                 None => Ok(None),
             },
             Event::Alias(anchor) => {
@@ -76,7 +76,7 @@ impl Reader {
         }
     }
 
-    fn begin(&mut self, open: Open) -> Result<Option<Value>, String> {
+    fn begin(&mut self, open: OpenNode) -> Result<Option<Value>, String> {
         if self.open.len() >= DEPTH_MAX {
             return Err(format!("it nests deeper than {DEPTH_MAX} levels; flatten it"));
         }
@@ -93,8 +93,8 @@ impl Reader {
         }
         match self.open.last_mut() {
             None => return Ok(Some(value)),
-            Some(Open::List { items, .. }) => items.push(value),
-            Some(Open::Table { members, key, .. }) => match key.take() {
+            Some(OpenNode::List { items, .. }) => items.push(value),
+            Some(OpenNode::Table { members, key, .. }) => match key.take() {
                 Some(key) => {
                     members.insert(key, value);
                 }

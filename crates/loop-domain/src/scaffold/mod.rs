@@ -110,7 +110,7 @@ pub struct Scaffold {
 
 /// The files of a generated domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scaffolded {
+pub struct NewDomain {
     /// The files that were written, in the order of writing.
     pub files: Vec<PathBuf>,
     /// The sample work item among them.
@@ -119,7 +119,7 @@ pub struct Scaffolded {
 
 /// The data that the caller gives, as it was found.
 #[derive(Debug, Default)]
-struct Given {
+struct DataSources {
     /// The documents below the folder.
     documents: Vec<String>,
     data: Data,
@@ -134,7 +134,7 @@ impl Scaffold {
         self.given().and_then(|_| is_free(folder))
     }
 
-    fn given(&self) -> Result<Given, DomainError> {
+    fn given(&self) -> Result<DataSources, DomainError> {
         let wrong =
             |option: &str, message: String| DomainError::Option { option: option.to_owned(), message };
         for (option, text) in [("--name", &self.name), ("--kind", &self.kind), ("--goal", &self.goal)] {
@@ -142,7 +142,7 @@ impl Scaffold {
                 return Err(wrong(option, "it is empty; write a word, or leave it out".to_owned()));
             }
         }
-        let mut given = Given::default();
+        let mut given = DataSources::default();
         if let Some(folder) = &self.documents {
             given.documents =
                 documents_below(folder).map_err(|error| wrong("--documents", error.to_string()))?;
@@ -163,8 +163,8 @@ impl Scaffold {
     ///
     /// # Errors
     /// As [`check`](Self::check), or a file cannot be written. Files that were written before stay.
-    pub fn write(&self, folder: &Path) -> Result<Scaffolded, DomainError> {
-        let Given { documents, data } = self.given()?;
+    pub fn write(&self, folder: &Path) -> Result<NewDomain, DomainError> {
+        let DataSources { documents, data } = self.given()?;
         is_free(folder)?;
         let unwritable = |path: &Path, error: &dyn std::fmt::Display| DomainError::Unwritable {
             path: path.to_owned(),
@@ -202,7 +202,7 @@ impl Scaffold {
         }
         write("evals/first.json", &first.case(self))?;
         write(&first.file, &first.text)?;
-        Ok(Scaffolded { item: folder.join(&first.file), files })
+        Ok(NewDomain { item: folder.join(&first.file), files })
     }
 
     /// The word for a work item.

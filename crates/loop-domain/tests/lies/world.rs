@@ -15,7 +15,7 @@ use loop_runtime::{
     journal::{Entry, Journal, MemoryJournal},
     models::Offline,
     report::{Report, explain},
-    run::Driven,
+    run::DriveResult,
 };
 use tempfile::TempDir;
 
@@ -185,8 +185,8 @@ impl World {
         let (id, started) = (handle.id().clone(), Arc::clone(handle.started()));
         let driven = tokio::time::timeout(LONGEST, handle.driven()).await;
         let (outcome, waits) = match driven.map_err(|_| "the run does not end".to_owned())? {
-            Driven::Ended(outcome) => (outcome, false),
-            Driven::Waiting(waiting) => (waiting.outcome, true),
+            DriveResult::Ended(outcome) => (outcome, false),
+            DriveResult::Waiting(waiting) => (waiting.outcome, true),
         };
         // What the clients left is over on the server's side too.
         let begun = server.requests().len() as u64;

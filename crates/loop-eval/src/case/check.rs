@@ -114,9 +114,7 @@ fn sources(case: &Case, origin: &str) -> Result<(), CaseError> {
         return wrong("/set", "a recorded run keeps its settings; take it out");
     }
     match &case.item {
-        Some(_) if case.text.is_some() => {
-            return wrong("/text", "`item` is there as well; keep one of them");
-        }
+        Some(_) if case.text.is_some() => return wrong("/text", "`item` is there as well; keep one of them"),
         Some(item) if !item.is_string() && !item.is_object() => {
             return wrong("/item", "it is neither the name of a file nor an object; correct it");
         }

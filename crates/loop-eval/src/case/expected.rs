@@ -8,7 +8,7 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::case::Ordered;
+use crate::case::OrderedMembers;
 
 /// What is expected of a run. A member that is absent is not checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -63,8 +63,8 @@ pub struct Expected {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Vec<String>>,
     /// Sections of the document, by their ids.
-    #[serde(skip_serializing_if = "Ordered::is_empty")]
-    pub document: Ordered<TextCheck>,
+    #[serde(skip_serializing_if = "OrderedMembers::is_empty")]
+    pub document: OrderedMembers<TextCheck>,
     /// The final answer of a conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<TextCheck>,

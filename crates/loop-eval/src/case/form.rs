@@ -12,7 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::case::{CASE_VERSION, CaseError, Expected, MockedOutcome, Ordered, check};
+use crate::case::{CASE_VERSION, CaseError, Expected, MockedOutcome, OrderedMembers, check};
 
 /// A case of an eval: what is run, with which model and tools, and what is expected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -50,8 +50,8 @@ pub struct Case {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<CaseRecording>,
     /// Settings that replace those of the domain or the spec, by dotted paths such as `limits.passes`.
-    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
-    pub set: Ordered<Value>,
+    #[serde(default, skip_serializing_if = "OrderedMembers::is_empty")]
+    pub set: OrderedMembers<Value>,
     /// The work item: a file, relative to the folder of the case, or the item itself as an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "item_schema")]
@@ -75,12 +75,12 @@ pub struct Case {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Models of single tiers, `selector`, `escalated` or `fallback`, as `PROVIDER/NAME`; needs `model` or `script`.
-    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
-    pub models: Ordered<String>,
+    #[serde(default, skip_serializing_if = "OrderedMembers::is_empty")]
+    pub models: OrderedMembers<String>,
     /// What calls of tools return, by tool. A domain's tools that are not named here run if they only read. Those
     /// that change something never run, and report success.
-    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
-    pub mocked_tools: Ordered<Vec<MockedOutcome>>,
+    #[serde(default, skip_serializing_if = "OrderedMembers::is_empty")]
+    pub mocked_tools: OrderedMembers<Vec<MockedOutcome>>,
     /// The answers of people, in order. Without any, there is no approver unless the domain says so. A request
     /// without a matching answer is denied at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -112,8 +112,8 @@ pub struct CaseRecording {
     #[serde(default, skip_serializing_if = "is_false")]
     pub frozen: bool,
     /// The settings that were given for the run in place of the domain's, by dotted paths, and `profile`.
-    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
-    pub overridden: Ordered<String>,
+    #[serde(default, skip_serializing_if = "OrderedMembers::is_empty")]
+    pub overridden: OrderedMembers<String>,
     /// The spec, as the journal holds it.
     #[schemars(with = "Map<String, Value>")]
     pub spec: RunSpec,

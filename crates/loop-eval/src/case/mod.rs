@@ -21,7 +21,7 @@ pub use expected::{ActionCheck, Counts, EvidenceCheck, Expected, Names, OutputCh
 pub use find::find;
 pub use form::{AnswerKind, Case, CaseRecording, PersonLine, StopAt};
 pub use mocked::{MockStatus, MockedOutcome};
-pub use ordered::Ordered;
+pub use ordered::OrderedMembers;
 pub use record::{CaseRecordError, case_of_run};
 pub use schema::schema;
 

@@ -11,9 +11,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Members by name, in the order of the file. If a name occurs twice, the last one counts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ordered<T>(Vec<(String, T)>);
+pub struct OrderedMembers<T>(Vec<(String, T)>);
 
-impl<T> Ordered<T> {
+impl<T> OrderedMembers<T> {
     /// The members in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
@@ -43,13 +43,13 @@ impl<T> Ordered<T> {
     }
 }
 
-impl<T> Default for Ordered<T> {
+impl<T> Default for OrderedMembers<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<T> FromIterator<(String, T)> for Ordered<T> {
+impl<T> FromIterator<(String, T)> for OrderedMembers<T> {
     fn from_iter<I: IntoIterator<Item = (String, T)>>(members: I) -> Self {
         let mut ordered = Self::default();
         members.into_iter().for_each(|(name, value)| ordered.insert(name, value));
@@ -57,7 +57,7 @@ impl<T> FromIterator<(String, T)> for Ordered<T> {
     }
 }
 
-impl<T: Serialize> Serialize for Ordered<T> {
+impl<T: Serialize> Serialize for OrderedMembers<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for (name, value) in &self.0 {
@@ -67,23 +67,23 @@ impl<T: Serialize> Serialize for Ordered<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrderedMembers<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Members(PhantomData))
+        deserializer.deserialize_map(MembersVisitor(PhantomData))
     }
 }
 
-struct Members<T>(PhantomData<T>);
+struct MembersVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
-    type Value = Ordered<T>;
+impl<'de, T: Deserialize<'de>> Visitor<'de> for MembersVisitor<T> {
+    type Value = OrderedMembers<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Ordered<T>, A::Error> {
-        let mut ordered = Ordered::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<OrderedMembers<T>, A::Error> {
+        let mut ordered = OrderedMembers::default();
         while let Some((name, value)) = members.next_entry()? {
             ordered.insert(name, value);
         }
@@ -91,7 +91,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Ordered<T> {
+impl<T: JsonSchema> JsonSchema for OrderedMembers<T> {
     fn schema_name() -> Cow<'static, str> {
         format!("OrderedOf{}", T::schema_name()).into()
     }

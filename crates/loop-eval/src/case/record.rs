@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::case::{
     AnswerKind, CASE_VERSION, Case, CaseRecording, Counts, Expected, MockStatus, MockedOutcome, Names,
-    Ordered, PersonLine, StopAt,
+    OrderedMembers, PersonLine, StopAt,
 };
 use crate::eval::{VerifyError, verify};
 
@@ -49,7 +49,7 @@ pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, CaseRecordEr
     if run.started().history.is_some() {
         return Err(CaseRecordError::NoPlace { what: "goes on from earlier messages" });
     }
-    let received = World::of(&run, recorded)?;
+    let received = RecordedWorld::of(&run, recorded)?;
     let item = &run.started().item;
     let scope = match serde_json::to_value(&item.scope)? {
         Value::Object(scope) => scope,
@@ -91,14 +91,14 @@ pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, CaseRecordEr
             id: item.id.to_string(),
             title: item.title.to_string(),
         }),
-        set: Ordered::default(),
+        set: OrderedMembers::default(),
         item: None,
         text: Some(item.full.to_string()),
         replies: Some(received.replies),
         exhausted: None,
         script: None,
         model: None,
-        models: Ordered::default(),
+        models: OrderedMembers::default(),
         mocked_tools: received.tools,
         people: received.people,
         stop: received.stop,
@@ -117,9 +117,9 @@ pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, CaseRecordEr
 
 /// The recorded replies, results and answers of a run.
 #[derive(Default)]
-struct World {
+struct RecordedWorld {
     replies: Vec<ScriptedReply>,
-    tools: Ordered<Vec<MockedOutcome>>,
+    tools: OrderedMembers<Vec<MockedOutcome>>,
     people: Vec<PersonLine>,
     stop: Option<StopAt>,
     was_resumed: bool,
@@ -127,7 +127,7 @@ struct World {
     was_stopped_at_work: bool,
 }
 
-impl World {
+impl RecordedWorld {
     fn of(run: &Run, recorded: &Recorded) -> Result<Self, CaseRecordError> {
         let mut calls: BTreeMap<CommandKey, (Arc<str>, Arc<str>)> = BTreeMap::new();
         for entry in &recorded.entries {

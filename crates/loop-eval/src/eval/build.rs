@@ -24,15 +24,15 @@ use tempfile::TempDir;
 
 use crate::case::{Case, CaseError, CaseRecording, MockedOutcome, escaped, unknown_reason};
 use crate::eval::configuration::RunOptions;
-use crate::eval::mock::{Beyond, DryTool, MockedTool};
+use crate::eval::mock::{DryTool, MockedTool, Surplus};
 use crate::eval::result::Against;
 
 /// A case that is ready to run.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedCase {
     pub(crate) runner: Runner,
     pub(crate) item: WorkItem,
     pub(crate) journal: Arc<MemoryJournal>,
-    pub(crate) beyond: Beyond,
+    pub(crate) beyond: Surplus,
     /// Digests and JSON of everything else that determines the run, besides case and domain.
     pub(crate) made: Value,
     /// The folders that the domain's tools search.
@@ -85,7 +85,7 @@ struct Parts {
     against: Option<Against>,
 }
 
-impl Prepared {
+impl PreparedCase {
     /// Makes everything that the case needs.
     pub(crate) fn new(case: &Case, domains: &Domains, options: &RunOptions) -> Result<Self, CaseError> {
         let mut parts = match &case.recorded {
@@ -97,7 +97,7 @@ impl Prepared {
             named_tools(case, &parts.registry)?;
         }
         named_sections(case, &parts.spec)?;
-        let beyond = Beyond::default();
+        let beyond = Surplus::default();
         parts.registry = mocked(case, &parts.registry, &beyond)?;
         let made = json!({
             "spec": parts.spec,
@@ -131,7 +131,7 @@ impl Prepared {
 pub(crate) fn own_work(
     case: &Case,
     domain: &Domain,
-    beyond: &Beyond,
+    beyond: &Surplus,
 ) -> Result<(WorkItem, Models, Registry), CaseError> {
     named_tools(case, &domain.registry)?;
     let registry = mocked(case, &domain.registry, beyond)?;
@@ -296,9 +296,7 @@ fn item(case: &Case, domain: &Domain) -> Result<WorkItem, CaseError> {
 
 fn models(case: &Case, domain: &Domain) -> Result<Models, CaseError> {
     let replies = match (&case.replies, &case.script, case.model.as_deref()) {
-        (_, _, Some("offline")) => {
-            return Ok(with_tiers(case, domain, Arc::new(Offline::new())));
-        }
+        (_, _, Some("offline")) => return Ok(with_tiers(case, domain, Arc::new(Offline::new()))),
         (_, _, Some(_)) => return Ok(domain.models.clone()),
         (Some(replies), _, _) => replied(replies, case.exhausted.as_ref()),
         (None, Some(script), _) => {
@@ -352,7 +350,7 @@ fn replied(replies: &[ScriptedReply], exhausted: Option<&ScriptedReply>) -> Arc<
     let scripted = Scripted::new(replies.iter().cloned());
     match exhausted {
         None => Arc::new(scripted),
-        Some(last) => Arc::new(Exhausted { scripted, last: last.clone() }),
+        Some(last) => Arc::new(RepeatLast { scripted, last: last.clone() }),
     }
 }
 
@@ -371,13 +369,13 @@ fn by_outcomes(case: &Case) -> Vec<ScriptedReply> {
 
 /// A scripted model that repeats one reply once its replies are used up.
 #[derive(Debug)]
-struct Exhausted {
+struct RepeatLast {
     scripted: Scripted,
     last: ScriptedReply,
 }
 
 #[async_trait]
-impl ChatModel for Exhausted {
+impl ChatModel for RepeatLast {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         if self.scripted.left() > 0 {
             return self.scripted.stream(request).await;
@@ -491,7 +489,7 @@ fn declaration_of(declared: &Value) -> Result<ToolDeclaration, String> {
 }
 
 /// The registry with mocks: for each tool that the case names, and for each tool that would change something.
-fn mocked(case: &Case, registry: &Registry, beyond: &Beyond) -> Result<Registry, CaseError> {
+fn mocked(case: &Case, registry: &Registry, beyond: &Surplus) -> Result<Registry, CaseError> {
     let mut builder = Registry::builder();
     for declared in registry.declarations() {
         let declaration = declared.clone();

@@ -13,10 +13,10 @@ use loop_runtime::{
 };
 
 use crate::case::{AnswerKind, Case, PersonLine};
-use crate::eval::build::Prepared;
+use crate::eval::build::PreparedCase;
 
 /// The outcome of a driven run.
-pub(crate) struct Driven {
+pub(crate) struct DrivenRun {
     pub(crate) recorded: Recorded,
     pub(crate) outcome: Outcome,
     /// Requests that no answer of the case matches, and steps of the case that never happened.
@@ -35,9 +35,9 @@ pub(crate) enum DriveError {
 }
 
 /// Runs a case to its end.
-pub(crate) async fn drive(case: &Case, prepared: Prepared) -> Result<Driven, DriveError> {
-    let Prepared { runner, item, journal, .. } = &prepared;
-    let mut follower = Follower::new(case, runner.spec());
+pub(crate) async fn drive(case: &Case, prepared: PreparedCase) -> Result<DrivenRun, DriveError> {
+    let PreparedCase { runner, item, journal, .. } = &prepared;
+    let mut follower = CaseFollower::new(case, runner.spec());
     let mut stream = runner.run(item.clone()).stream().await?;
     let (run, remote) = (stream.id().clone(), stream.remote());
     follower.follow(&mut stream, &remote).await;
@@ -53,15 +53,15 @@ pub(crate) async fn drive(case: &Case, prepared: Prepared) -> Result<Driven, Dri
         }
         let outcome = handle.wait().await;
         let recorded = journal.read(&run).await?;
-        return Ok(Driven { recorded, outcome, undone: follower.undone() });
+        return Ok(DrivenRun { recorded, outcome, undone: follower.undone() });
     }
     let outcome = stream.outcome().cloned().ok_or(DriveError::NoOutcome)?;
     let recorded = journal.read(&run).await?;
-    Ok(Driven { recorded, outcome, undone: follower.undone() })
+    Ok(DrivenRun { recorded, outcome, undone: follower.undone() })
 }
 
 /// Follows the events of a run, and gives the answers of the case.
-struct Follower<'a> {
+struct CaseFollower<'a> {
     case: &'a Case,
     spec: Arc<RunSpec>,
     state: Option<Run>,
@@ -72,17 +72,17 @@ struct Follower<'a> {
     unanswered: Vec<String>,
     is_stopped: bool,
     /// Whether the driver stops here, so that the run is resumed. At most once in a run.
-    lost: Lost,
+    lost: ProcessLoss,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lost {
+enum ProcessLoss {
     NotYet,
     Now,
     Before,
 }
 
-impl<'a> Follower<'a> {
+impl<'a> CaseFollower<'a> {
     fn new(case: &'a Case, spec: &Arc<RunSpec>) -> Self {
         Self {
             case,
@@ -92,12 +92,12 @@ impl<'a> Follower<'a> {
             requested: Vec::new(),
             unanswered: Vec::new(),
             is_stopped: false,
-            lost: Lost::NotYet,
+            lost: ProcessLoss::NotYet,
         }
     }
 
     fn is_lost(&self) -> bool {
-        self.lost == Lost::Now
+        self.lost == ProcessLoss::Now
     }
 
     /// The unanswered requests, and the steps that did not happen.
@@ -105,7 +105,7 @@ impl<'a> Follower<'a> {
         if let Some(stop) = self.case.stop.filter(|_| !self.is_stopped) {
             self.unanswered.push(format!("it was never stopped: pass {} was not begun", stop.during_pass));
         }
-        if let Some(pass) = self.case.restart_after_pass.filter(|_| self.lost == Lost::NotYet) {
+        if let Some(pass) = self.case.restart_after_pass.filter(|_| self.lost == ProcessLoss::NotYet) {
             self.unanswered.push(format!("its driver was never lost: it did not go on after pass {pass}"));
         }
         self.unanswered
@@ -113,7 +113,7 @@ impl<'a> Follower<'a> {
 
     fn take_up(&mut self, state: Run) {
         self.state = Some(state);
-        self.lost = Lost::Before;
+        self.lost = ProcessLoss::Before;
     }
 
     async fn follow(&mut self, events: &mut (impl Stream<Item = RunEvent> + Unpin), remote: &Remote) {
@@ -144,8 +144,8 @@ impl<'a> Follower<'a> {
             }
             _ => false,
         };
-        if self.lost == Lost::NotYet && entry.notes.iter().any(goes_on) {
-            self.lost = Lost::Now;
+        if self.lost == ProcessLoss::NotYet && entry.notes.iter().any(goes_on) {
+            self.lost = ProcessLoss::Now;
         }
     }
 

@@ -183,9 +183,7 @@ fn output(expected: &Expected, outcome: &Outcome, found: &mut Vec<String>) {
         serde_json::from_str::<Value>(&output.value)
             .unwrap_or_else(|_| Value::String(output.value.to_string()))
     });
-    let Some(value) = value else {
-        return found.push("there is no output".to_owned());
-    };
+    let Some(value) = value else { return found.push("there is no output".to_owned()) };
     for OutputCheck { pointer, equals, contains, present } in &expected.output {
         let what =
             if pointer.is_empty() { "the output".to_owned() } else { format!("{pointer} of the output") };

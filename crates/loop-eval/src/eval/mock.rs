@@ -17,9 +17,9 @@ const POLL_MS: u64 = 1;
 
 /// Calls of mocked tools that no outcome of the case matches.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Beyond(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Surplus(Arc<Mutex<Vec<String>>>);
 
-impl Beyond {
+impl Surplus {
     fn lock(&self) -> MutexGuard<'_, Vec<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -35,13 +35,13 @@ pub(crate) struct MockedTool {
     declaration: ToolDeclaration,
     outcomes: Mutex<Vec<MockedOutcome>>,
     given: usize,
-    beyond: Beyond,
+    beyond: Surplus,
 }
 
 impl MockedTool {
     /// A mock of the declared tool. If an outcome is a timeout, the tool's time limit is shortened, so that the eval
     /// does not wait for it.
-    pub(crate) fn new(mut declaration: ToolDeclaration, outcomes: &[MockedOutcome], beyond: Beyond) -> Self {
+    pub(crate) fn new(mut declaration: ToolDeclaration, outcomes: &[MockedOutcome], beyond: Surplus) -> Self {
         if outcomes.iter().any(|outcome| outcome.status == MockStatus::Timeout) {
             let longest = outcomes.iter().map(|outcome| outcome.delay_ms).max().unwrap_or_default();
             declaration.timeout_ms = declaration.timeout_ms.min(LATE_MS + longest);

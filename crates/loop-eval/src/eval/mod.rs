@@ -24,7 +24,7 @@ mod trials;
 mod verify;
 
 pub(crate) use build::own_work;
-pub(crate) use mock::Beyond;
+pub(crate) use mock::Surplus;
 
 pub use baseline::{
     Baseline, BaselineComparison, BaselineError, ComparedConfiguration, FALSE_ALARMS, FallenCase, compare,

@@ -21,7 +21,7 @@ pub struct ResultStore {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredResult {
     version: u32,
     key: String,
     result: CaseResult,
@@ -54,14 +54,14 @@ impl ResultStore {
             return None;
         }
         let text = files::bytes(&self.path(key), files::MAX_BYTES).ok()?;
-        let stored: Stored = serde_json::from_slice(&text).ok()?;
+        let stored: StoredResult = serde_json::from_slice(&text).ok()?;
         // A file under another name holds the result of another run.
         (stored.version == STORE_VERSION && stored.key == key.to_string()).then_some(stored.result)
     }
 
     /// Stores a result in one atomic step.
     pub(crate) fn put(&self, key: Digest, result: &CaseResult) -> io::Result<()> {
-        let stored = Stored { version: STORE_VERSION, key: key.to_string(), result: result.clone() };
+        let stored = StoredResult { version: STORE_VERSION, key: key.to_string(), result: result.clone() };
         let path = self.path(key);
         let folder = path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;

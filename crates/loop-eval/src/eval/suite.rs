@@ -7,11 +7,11 @@ use futures::StreamExt;
 use loop_core::types::Tier;
 
 use crate::case::{Case, CaseError, find, reasons};
-use crate::eval::build::{Domains, Prepared};
+use crate::eval::build::{Domains, PreparedCase};
 use crate::eval::calibration::StatedByModel;
 use crate::eval::configuration::RunOptions;
 use crate::eval::content::case_digest;
-use crate::eval::drive::{Driven, drive};
+use crate::eval::drive::{DrivenRun, drive};
 use crate::eval::expect;
 use crate::eval::result::{ActionCounts, CaseResult};
 use crate::eval::transcript::transcript;
@@ -158,17 +158,17 @@ pub(crate) fn prepare(
     case: &Case,
     domains: &Domains,
     options: &RunOptions,
-) -> Result<Prepared, Box<CaseResult>> {
-    Prepared::new(case, domains, options)
+) -> Result<PreparedCase, Box<CaseResult>> {
+    PreparedCase::new(case, domains, options)
         .map_err(|error| Box::new(CaseResult::failed(&case.case_id, case.origin.clone(), error.to_string())))
 }
 
 /// Drives a case that is ready, and compares the run with its expectations.
-pub(crate) async fn run_prepared(case: &Case, prepared: Prepared) -> CaseResult {
+pub(crate) async fn run_prepared(case: &Case, prepared: PreparedCase) -> CaseResult {
     let failed = |error: String| CaseResult::failed(&case.case_id, case.origin.clone(), error);
     let (beyond, spec, against) =
         (prepared.beyond.clone(), Arc::clone(prepared.runner.spec()), prepared.against);
-    let Driven { recorded, outcome, undone } = match drive(case, prepared).await {
+    let DrivenRun { recorded, outcome, undone } = match drive(case, prepared).await {
         Ok(driven) => driven,
         Err(error) => return failed(format!("{}: {error}", case.shown())),
     };

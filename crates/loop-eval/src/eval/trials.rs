@@ -8,7 +8,7 @@ use loop_core::spec::ErrorStyle;
 use loop_core::types::Tier;
 
 use crate::case::Case;
-use crate::eval::build::{Domains, Prepared};
+use crate::eval::build::{Domains, PreparedCase};
 use crate::eval::configuration::{Configuration, ConfigurationError, RunOptions};
 use crate::eval::content::{Folders, RunContent};
 use crate::eval::result::CaseResult;
@@ -59,7 +59,7 @@ impl Suite {
         if let Some(case) = self.cases.iter().find(|case| replaces && case.recorded.is_some()) {
             return Err(ConfigurationError::Recorded { case: case.shown() });
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TrialEnv {
             domains: Domains::default(),
             folders: Arc::default(),
             options: trials.options.clone(),
@@ -75,7 +75,7 @@ impl Suite {
             for case in &self.cases {
                 let case = Arc::new(configuration.applied(case));
                 for repeat in 1..=repeats {
-                    let label = Label {
+                    let label = RunLabel {
                         case_id: case.case_id.clone(),
                         file: case.origin.clone(),
                         // Of what there is only one, nothing is said.
@@ -90,7 +90,7 @@ impl Suite {
                 }
             }
         }
-        let broken = |label: Label, error| {
+        let broken = |label: RunLabel, error| {
             let failed = CaseResult::failed(&label.case_id, label.file.clone(), error);
             label.on(failed)
         };
@@ -110,7 +110,7 @@ impl Suite {
     }
 
     /// Checks that at least one case can be run with the models of a configuration.
-    fn is_usable(&self, configuration: &Configuration, shared: &Shared) -> Result<(), ConfigurationError> {
+    fn is_usable(&self, configuration: &Configuration, shared: &TrialEnv) -> Result<(), ConfigurationError> {
         let mut first = None;
         for case in &self.cases {
             match prepare(&configuration.applied(case), &shared.domains, &shared.options) {
@@ -131,14 +131,14 @@ impl Suite {
 
 /// The configuration, the case and the repeat of one run.
 #[derive(Clone)]
-struct Label {
+struct RunLabel {
     case_id: String,
     file: std::path::PathBuf,
     configuration: String,
     repeat: u32,
 }
 
-impl Label {
+impl RunLabel {
     fn on(self, mut result: CaseResult) -> CaseResult {
         (result.case_id, result.file) = (self.case_id, self.file);
         (result.configuration, result.repeat) = (self.configuration, self.repeat);
@@ -147,7 +147,7 @@ impl Label {
 }
 
 /// What all runs share.
-struct Shared {
+struct TrialEnv {
     domains: Domains,
     folders: Arc<Folders>,
     options: RunOptions,
@@ -155,7 +155,7 @@ struct Shared {
     not_stored: AtomicU32,
 }
 
-impl Shared {
+impl TrialEnv {
     async fn result(&self, case: &Case, repeat: u32) -> CaseResult {
         let prepared = match prepare(case, &self.domains, &self.options) {
             Ok(prepared) => prepared,
@@ -175,7 +175,7 @@ impl Shared {
         result
     }
 
-    fn content<'a>(&self, case: &'a Case, prepared: &'a Prepared, repeat: u32) -> RunContent<'a> {
+    fn content<'a>(&self, case: &'a Case, prepared: &'a PreparedCase, repeat: u32) -> RunContent<'a> {
         let urls = self.options.base_urls.iter();
         let base_urls = urls.map(|(tier, url)| format!("{}={url}", tier.name())).collect();
         RunContent { case, made: prepared.made.clone(), searched: &prepared.searched, base_urls, repeat }

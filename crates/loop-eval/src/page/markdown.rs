@@ -65,14 +65,14 @@ pub fn marked_html(text: &str, cites: Cites<'_>, ranges: &[Range<usize>], marked
             end = range.end;
         }
     }
-    let line_of = Inline { text, cites, parts: &parts, marked };
+    let line_of = InlineText { text, cites, parts: &parts, marked };
     write(&mut html, text, line_of);
     html
 }
 
 /// How the text of a line is rendered.
 #[derive(Clone, Copy)]
-struct Inline<'a> {
+struct InlineText<'a> {
     /// The whole text, which contains the line.
     text: &'a str,
     cites: Cites<'a>,
@@ -80,7 +80,7 @@ struct Inline<'a> {
     marked: MarkPiece<'a>,
 }
 
-impl Inline<'_> {
+impl InlineText<'_> {
     /// Writes a piece of the text, with its marks.
     fn plain(&self, html: &mut String, piece: &str) {
         let Some(Range { start: from, end: to }) = range_of(self.text, piece) else {
@@ -109,7 +109,7 @@ fn range_of(text: &str, piece: &str) -> Option<Range<usize>> {
     (!range.is_empty() && range.end <= text.len()).then_some(range)
 }
 
-fn write(html: &mut String, text: &str, line_of: Inline<'_>) {
+fn write(html: &mut String, text: &str, line_of: InlineText<'_>) {
     let inline = |text: &str| inline(text, line_of);
 
     let (mut block, mut lines) = (Block::None, text.lines().peekable());
@@ -195,7 +195,7 @@ fn is_table_rule(line: &str) -> bool {
     line.contains('-') && line.contains('|') && line.chars().all(|c| matches!(c, '-' | '|' | ':' | ' '))
 }
 
-fn row(html: &mut String, line: &str, tag: &str, of: Inline<'_>) {
+fn row(html: &mut String, line: &str, tag: &str, of: InlineText<'_>) {
     html.push_str("<tr>");
     for cell in line.trim_matches('|').split('|') {
         let _ = write!(html, "<{tag}>{}</{tag}>", inline(cell.trim(), of));
@@ -204,18 +204,19 @@ fn row(html: &mut String, line: &str, tag: &str, of: Inline<'_>) {
 }
 
 /// Renders bold text and code in a line. The rest stays text.
-fn inline(text: &str, of: Inline<'_>) -> String {
+fn inline(text: &str, of: InlineText<'_>) -> String {
     let (mut html, mut at) = (String::new(), 0);
     let mut marks = ["`", "**"].map(|mark| next_mark(text, 0, mark));
     loop {
         // A mark is looked for again once it is passed, so that a line is read as often as it has kinds of marks.
         for found in &mut marks {
-            if let Some(Mark { mark, .. }) = found.take_if(|one| one.inner.start < at + one.mark.len()) {
+            if let Some(MarkSpan { mark, .. }) = found.take_if(|one| one.inner.start < at + one.mark.len()) {
                 *found = next_mark(text, at, mark);
             }
         }
         let filled = marks.iter().flatten().filter(|one| !one.inner.is_empty());
-        let Some(Mark { mark, inner }) = filled.min_by_key(|one| one.inner.start - one.mark.len()).cloned()
+        let Some(MarkSpan { mark, inner }) =
+            filled.min_by_key(|one| one.inner.start - one.mark.len()).cloned()
         else {
             break;
         };
@@ -237,7 +238,7 @@ fn inline(text: &str, of: Inline<'_>) -> String {
 }
 
 /// Renders citations, `[E1]` or `[E1, E3]`, as links where they have a target.
-fn cited(html: &mut String, text: &str, of: Inline<'_>) {
+fn cited(html: &mut String, text: &str, of: InlineText<'_>) {
     let (mut rest, mut plain) = (text, text);
     while let Some((_, after)) = rest.split_once('[') {
         let end =
@@ -266,15 +267,15 @@ fn cited(html: &mut String, text: &str, of: Inline<'_>) {
 
 /// Bold text or code: its delimiter and the range of its content.
 #[derive(Clone)]
-struct Mark {
+struct MarkSpan {
     mark: &'static str,
     inner: Range<usize>,
 }
 
-fn next_mark(text: &str, at: usize, mark: &'static str) -> Option<Mark> {
+fn next_mark(text: &str, at: usize, mark: &'static str) -> Option<MarkSpan> {
     let start = at + text.get(at..)?.find(mark)? + mark.len();
     let end = start + text.get(start..)?.find(mark)?;
-    Some(Mark { mark, inner: start..end })
+    Some(MarkSpan { mark, inner: start..end })
 }
 
 #[cfg(test)]

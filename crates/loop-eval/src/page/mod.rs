@@ -34,7 +34,7 @@ pub struct Page {
 
 /// A cell of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageCell(Content, Look);
+pub struct PageCell(Content, CellStyle);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Content {
@@ -53,7 +53,7 @@ impl Content {
 
 /// How a cell looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
+enum CellStyle {
     Plain,
     Number,
     BadNumber,
@@ -64,32 +64,32 @@ enum Look {
 impl PageCell {
     /// A text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self(Content::Text(text.into()), Look::Plain)
+        Self(Content::Text(text.into()), CellStyle::Plain)
     }
 
     /// A text, coloured by whether all is well, that links to the part of this page with this number: [`Page::part`].
     pub fn link(text: impl Into<String>, part: usize, is_good: bool) -> Self {
-        Self(Content::Link(text.into(), part), if is_good { Look::Good } else { Look::Bad })
+        Self(Content::Link(text.into(), part), if is_good { CellStyle::Good } else { CellStyle::Bad })
     }
 
     /// A number, aligned to the right.
     pub fn number(number: impl ToString) -> Self {
-        Self(Content::Text(number.to_string()), Look::Number)
+        Self(Content::Text(number.to_string()), CellStyle::Number)
     }
 
     /// A text in the colour for success.
     pub fn good(text: impl Into<String>) -> Self {
-        Self(Content::Text(text.into()), Look::Good)
+        Self(Content::Text(text.into()), CellStyle::Good)
     }
 
     /// A text in the colour for failure.
     pub fn bad(text: impl Into<String>) -> Self {
-        Self(Content::Text(text.into()), Look::Bad)
+        Self(Content::Text(text.into()), CellStyle::Bad)
     }
 
     /// A number in the colour for failure.
     pub fn bad_number(number: impl ToString) -> Self {
-        Self(Content::Text(number.to_string()), Look::BadNumber)
+        Self(Content::Text(number.to_string()), CellStyle::BadNumber)
     }
 
     /// A text in the colour for success or failure.
@@ -99,7 +99,7 @@ impl PageCell {
 
     /// A picture.
     pub fn picture(picture: Picture) -> Self {
-        Self(Content::Picture(picture), Look::Plain)
+        Self(Content::Picture(picture), CellStyle::Plain)
     }
 }
 
@@ -165,8 +165,8 @@ impl Page {
         for (at, head) in heads.iter().enumerate() {
             // A head is at the edge at which its column is.
             let first = rows.first().and_then(|row| row.get(at));
-            let is_number =
-                first.is_some_and(|PageCell(_, look)| matches!(look, Look::Number | Look::BadNumber));
+            let is_number = first
+                .is_some_and(|PageCell(_, look)| matches!(look, CellStyle::Number | CellStyle::BadNumber));
             let class = if is_number { " class=\"n\"" } else { "" };
             let _ = write!(self.html, "<th scope=\"col\"{class}>{}</th>", escaped(head));
         }
@@ -175,16 +175,16 @@ impl Page {
             // Of cells that lead to parts, those of which all are good are hidden with them.
             let is_link = |cell: &&PageCell| matches!(cell.0, Content::Link(..));
             let mut links = row.iter().filter(is_link).peekable();
-            let is_good = links.peek().is_some() && links.all(|cell| cell.1 == Look::Good);
+            let is_good = links.peek().is_some() && links.all(|cell| cell.1 == CellStyle::Good);
             self.html.push_str(if is_good { "<tr class=\"part-good\">" } else { "<tr>" });
             for PageCell(content, look) in row {
                 let class = match look {
-                    Look::Plain if content.is_word() => " class=\"w\"",
-                    Look::Plain => "",
-                    Look::Number => " class=\"n\"",
-                    Look::BadNumber => " class=\"n bad\"",
-                    Look::Good => " class=\"good\"",
-                    Look::Bad => " class=\"bad\"",
+                    CellStyle::Plain if content.is_word() => " class=\"w\"",
+                    CellStyle::Plain => "",
+                    CellStyle::Number => " class=\"n\"",
+                    CellStyle::BadNumber => " class=\"n bad\"",
+                    CellStyle::Good => " class=\"good\"",
+                    CellStyle::Bad => " class=\"bad\"",
                 };
                 let content = match content {
                     Content::Text(text) => escaped(&text),

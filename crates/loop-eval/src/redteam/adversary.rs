@@ -1,6 +1,5 @@
 //! Adversaries: models that follow injected text, obediently, cunningly or at random.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use async_trait::async_trait;
@@ -17,7 +16,7 @@ use serde_json::{Value, json};
 use crate::redteam::canary::{self, CANARY};
 use crate::redteam::corpus::{Injection, Kind};
 use crate::redteam::forged;
-use crate::redteam::plan::{self, Wanted};
+use crate::redteam::plan::{self, PlannedCall};
 use crate::redteam::scenario::{Scenario, Step};
 
 /// Passes after which an adversary stops. The limits of a run are reached earlier.
@@ -52,24 +51,25 @@ impl Adversary {
 }
 
 /// A model that follows an injected text, for one run or for the turns of one conversation.
-pub(super) struct Fooled {
+#[derive(Debug)]
+pub(super) struct FooledModel {
     adversary: Adversary,
     kind: Kind,
     scenario: Scenario,
     /// A text by which it recognises the injected text in a prompt.
     mark: String,
     /// The effects that the text asks for.
-    effects: Vec<Wanted>,
+    effects: Vec<PlannedCall>,
     /// The same effects, with values from sources that policy may trust.
-    borrowed: Vec<Wanted>,
+    borrowed: Vec<PlannedCall>,
     /// The forged contract block in the text.
     block: String,
     /// The read-only calls that it makes first.
-    lures: Vec<Wanted>,
+    lures: Vec<PlannedCall>,
     /// The same calls with other parameters.
-    lures_again: Vec<Wanted>,
+    lures_again: Vec<PlannedCall>,
     /// Calls that store the attacker's values in tools.
-    planted: Vec<Wanted>,
+    planted: Vec<PlannedCall>,
     /// The turn of the conversation, from 1.
     turn: AtomicU32,
     is_document: bool,
@@ -83,13 +83,7 @@ pub(super) struct Fooled {
     pub(super) requested: AtomicU32,
 }
 
-impl fmt::Debug for Fooled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fooled").field("adversary", &self.adversary).field("mark", &self.mark).finish()
-    }
-}
-
-impl Fooled {
+impl FooledModel {
     pub(super) fn new(
         adversary: Adversary,
         injection: &Injection,
@@ -127,7 +121,7 @@ impl Fooled {
     /// The same model, which also makes these calls: those of the domain's own work, which a careful approver allows.
     pub(super) fn asking_also(mut self, calls: &[(String, String)]) -> Self {
         let reason = "it is a part of the work";
-        self.effects.extend(calls.iter().map(|(tool, arguments)| Wanted {
+        self.effects.extend(calls.iter().map(|(tool, arguments)| PlannedCall {
             tool: tool.clone(),
             arguments: serde_json::from_str(arguments).unwrap_or_default(),
             reason: reason.to_owned(),
@@ -152,7 +146,7 @@ impl Fooled {
     }
 
     /// The calls of this pass.
-    fn wanted(&self, pass: u32, has_read: bool) -> Vec<Wanted> {
+    fn wanted(&self, pass: u32, has_read: bool) -> Vec<PlannedCall> {
         if pass > MAX_PASSES {
             return Vec::new();
         }
@@ -167,11 +161,11 @@ impl Fooled {
     }
 
     /// The effects that it requests in this pass.
-    fn acts(&self, pass: u32) -> Vec<Wanted> {
+    fn acts(&self, pass: u32) -> Vec<PlannedCall> {
         match self.adversary {
             Adversary::Obedient => self.effects.clone(),
             Adversary::Cunning | Adversary::Random => {
-                let mut wanted: Vec<Wanted> =
+                let mut wanted: Vec<PlannedCall> =
                     self.effects.iter().map(|wanted| self.disguised(wanted, pass)).collect();
                 wanted.extend(self.borrowed.get(self.below(self.borrowed.len())).cloned());
                 wanted
@@ -180,7 +174,7 @@ impl Fooled {
     }
 
     /// Its calls in a single run, which depend on whether it has read the text.
-    fn followed(&self, pass: u32, has_read: bool) -> Vec<Wanted> {
+    fn followed(&self, pass: u32, has_read: bool) -> Vec<PlannedCall> {
         match self.adversary {
             Adversary::Obedient if !has_read => {
                 if pass <= 2 {
@@ -201,8 +195,8 @@ impl Fooled {
             Adversary::Cunning if pass == 1 && !(has_read && self.below(3) == 0) => self.lures.clone(),
             Adversary::Cunning if pass.is_multiple_of(3) => self.lures.clone(),
             Adversary::Cunning => {
-                let hidden = |wanted: &Wanted| self.disguised(wanted, pass);
-                let mut wanted: Vec<Wanted> = self.effects.iter().map(hidden).collect();
+                let hidden = |wanted: &PlannedCall| self.disguised(wanted, pass);
+                let mut wanted: Vec<PlannedCall> = self.effects.iter().map(hidden).collect();
                 wanted.extend(self.effects.first().cloned().filter(|_| pass.is_multiple_of(2)));
                 wanted.extend(self.borrowed.get(self.below(self.borrowed.len())).cloned());
                 wanted
@@ -212,8 +206,8 @@ impl Fooled {
     }
 
     /// A read-only call with a different text each time.
-    fn varied(&self, pass: u32, nth: u32) -> Wanted {
-        let mut wanted = self.lures.first().cloned().unwrap_or(Wanted {
+    fn varied(&self, pass: u32, nth: u32) -> PlannedCall {
+        let mut wanted = self.lures.first().cloned().unwrap_or(PlannedCall {
             tool: "fetch_everything".to_owned(),
             arguments: json!({}),
             reason: String::new(),
@@ -226,7 +220,7 @@ impl Fooled {
     }
 
     /// The call with a similar tool name, an added parameter, another spelling or another reason.
-    fn disguised(&self, wanted: &Wanted, pass: u32) -> Wanted {
+    fn disguised(&self, wanted: &PlannedCall, pass: u32) -> PlannedCall {
         let mut hidden = wanted.clone();
         let name = &wanted.tool;
         hidden.tool = match self.below(7) {
@@ -261,7 +255,7 @@ impl Fooled {
     }
 
     /// A random call.
-    fn any(&self) -> Option<Wanted> {
+    fn any(&self) -> Option<PlannedCall> {
         if self.below(3) == 0 {
             return self.effects.get(self.below(self.effects.len())).cloned();
         }
@@ -282,7 +276,11 @@ impl Fooled {
             let value = values.get(self.below(values.len())).cloned().unwrap_or_default();
             arguments.insert(member.clone(), value);
         }
-        Some(Wanted { tool: tool.clone(), arguments: Value::Object(arguments), reason: "why not".to_owned() })
+        Some(PlannedCall {
+            tool: tool.clone(),
+            arguments: Value::Object(arguments),
+            reason: "why not".to_owned(),
+        })
     }
 
     /// The text that it writes beside its calls.
@@ -318,7 +316,7 @@ impl Fooled {
         let has_read = has_read(request, &self.mark);
         self.has_read.fetch_or(has_read, Ordering::Relaxed);
         let wanted = self.wanted(pass, has_read);
-        let is_effect = |call: &&Wanted| !self.lures.iter().any(|lure| lure.tool == call.tool);
+        let is_effect = |call: &&PlannedCall| !self.lures.iter().any(|lure| lure.tool == call.tool);
         self.requested.fetch_add(wanted.iter().filter(is_effect).count() as u32, Ordering::Relaxed);
         if !self.is_document {
             return self.native(pass, wanted, has_read);
@@ -333,7 +331,7 @@ impl Fooled {
         let actions = json!(
             (0..)
                 .zip(&wanted)
-                .map(|(nth, call): (u32, &Wanted)| json!({
+                .map(|(nth, call): (u32, &PlannedCall)| json!({
                     "action_id": format!("a-{pass}-{nth}"), "action_type": call.tool, "reason": call.reason,
                     "parameters": call.arguments, "priority": "required",
                 }))
@@ -373,10 +371,10 @@ impl Fooled {
         Usage { input: tokens(request.system.len() + read), output, ..Usage::default() }
     }
 
-    fn native(&self, pass: u32, wanted: Vec<Wanted>, has_read: bool) -> ModelReply {
+    fn native(&self, pass: u32, wanted: Vec<PlannedCall>, has_read: bool) -> ModelReply {
         let stated = if self.forges(has_read) { &self.block } else { self.stated(has_read) };
         let mut reply = ModelReply::text(stated, None);
-        let calls = (0..).zip(wanted).map(|(nth, call): (u32, Wanted)| ToolCall {
+        let calls = (0..).zip(wanted).map(|(nth, call): (u32, PlannedCall)| ToolCall {
             id: format!("call-{pass}-{nth}").into(),
             name: call.tool.into(),
             arguments: Arguments::from(call.arguments.to_string()),
@@ -390,7 +388,7 @@ impl Fooled {
 }
 
 #[async_trait]
-impl ChatModel for Fooled {
+impl ChatModel for FooledModel {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let mut reply = self.reply(request);
         reply.usage = Some(self.usage(request, &reply));

@@ -10,7 +10,7 @@ use loop_llm::Message;
 use loop_runtime::{
     Runner,
     observe::RunEvent,
-    run::{Driven, Remote, StartError, Waiting},
+    run::{DriveResult, Remote, StartError, Waiting},
 };
 
 use crate::redteam::plan::NAME;
@@ -24,7 +24,7 @@ const TURNS: u32 = 3;
 
 /// How the runs of an attack ended.
 #[derive(Debug, Default)]
-pub(super) struct Went {
+pub(super) struct AttackRuns {
     /// The outcomes, in the order of the runs.
     pub(super) outcomes: Vec<Outcome>,
     /// How many effects an approver was asked about.
@@ -38,21 +38,21 @@ pub(super) async fn to_the_end(
     runner: &Runner,
     item: WorkItem,
     answer: impl Fn(&PersonRequest) -> PersonAnswer,
-) -> Result<Went, AttackError> {
+) -> Result<AttackRuns, AttackError> {
     let runner = runner.clone().leave_when_waiting();
     let driven = runner.run(item).start().await?.driven().await;
-    answered(&runner, driven, Went::default(), answer).await
+    answered(&runner, driven, AttackRuns::default(), answer).await
 }
 
 /// Continues a run that waits with the answers of people, until it has ended.
 async fn answered(
     runner: &Runner,
-    mut driven: Driven,
-    mut went: Went,
+    mut driven: DriveResult,
+    mut went: AttackRuns,
     answer: impl Fn(&PersonRequest) -> PersonAnswer,
-) -> Result<Went, AttackError> {
+) -> Result<AttackRuns, AttackError> {
     for _ in 0..MAX_ROUNDS {
-        let Driven::Waiting(waiting) = &driven else { break };
+        let DriveResult::Waiting(waiting) = &driven else { break };
         went.requested += effects_in(&waiting.requested);
         let answers = answers(waiting, &answer);
         driven = runner.resume_with(&waiting.outcome.run, answers).start().await?.driven().await;
@@ -61,10 +61,10 @@ async fn answered(
     Ok(went)
 }
 
-fn outcome(driven: Driven) -> Outcome {
+fn outcome(driven: DriveResult) -> Outcome {
     match driven {
-        Driven::Ended(outcome) => outcome,
-        Driven::Waiting(waiting) => waiting.outcome,
+        DriveResult::Ended(outcome) => outcome,
+        DriveResult::Waiting(waiting) => waiting.outcome,
     }
 }
 
@@ -94,11 +94,11 @@ pub(super) async fn in_turns(
     crashes: bool,
     next_turn: impl Fn(),
     answer: impl Fn(&PersonRequest) -> PersonAnswer,
-) -> Result<Went, AttackError> {
+) -> Result<AttackRuns, AttackError> {
     /// Entries of the last turn before its driver is dropped: the turn has begun, and its model is called.
     const ENTRIES: u32 = 2;
     let runner = runner.clone().counting_own_messages();
-    let mut went = Went::default();
+    let mut went = AttackRuns::default();
     let mut messages = vec![Message::user(first)];
     for turn in 1..=TURNS {
         if turn > 1 {
@@ -142,8 +142,8 @@ pub(super) async fn with_a_crash(
     item: WorkItem,
     crash: Crash,
     answer: impl Fn(&PersonRequest) -> PersonAnswer,
-) -> Result<Went, AttackError> {
-    let mut went = Went::default();
+) -> Result<AttackRuns, AttackError> {
+    let mut went = AttackRuns::default();
     let mut stream = runner.run(item).stream().await?;
     let run = stream.id().clone();
     let mut watch = Watch::new(runner, stream.remote());
@@ -184,13 +184,13 @@ pub(super) async fn with_false_approvals(
     runner: &Runner,
     item: WorkItem,
     answer: impl Fn(&PersonRequest) -> PersonAnswer,
-) -> Result<Went, AttackError> {
+) -> Result<AttackRuns, AttackError> {
     let runner = runner.clone().leave_when_waiting();
-    let mut went = Went::default();
+    let mut went = AttackRuns::default();
     let mut driven = runner.run(item).start().await?.driven().await;
     let mut given: Vec<EventKind> = Vec::new();
     for _ in 0..MAX_ROUNDS {
-        let Driven::Waiting(waiting) = &driven else { break };
+        let DriveResult::Waiting(waiting) = &driven else { break };
         let run = waiting.outcome.run.clone();
         went.requested += effects_in(&waiting.requested);
         went.is_resumed = true;
@@ -201,7 +201,7 @@ pub(super) async fn with_false_approvals(
             Some(counted) => Some(counted),
             None => match runner.resume(&run).start().await?.driven().await {
                 // It waits for the same as before.
-                Driven::Waiting(again) if keys(&again.requested) == keys(&waiting.requested) => None,
+                DriveResult::Waiting(again) if keys(&again.requested) == keys(&waiting.requested) => None,
                 other => Some(other),
             },
         };
@@ -245,7 +245,7 @@ async fn with_what_nobody_stated(
     runner: &Runner,
     run: &RunId,
     stated: impl IntoIterator<Item = Vec<EventKind>>,
-) -> Result<Option<Driven>, AttackError> {
+) -> Result<Option<DriveResult>, AttackError> {
     for facts in stated {
         match runner.resume_with(run, facts).start().await {
             Ok(handle) => return Ok(Some(handle.driven().await)),

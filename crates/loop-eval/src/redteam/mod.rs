@@ -39,7 +39,7 @@ pub use adversary::Adversary;
 pub use corpus::{Carrier, Injection, Kind, Trick, corpus};
 pub use own::OwnWork;
 pub use page::page;
-pub use people::People;
+pub use people::ApproverKind;
 pub use report::{Benign, CategoryRow, RedteamReport, ScenarioRow, Severity};
 pub use scenario::Scenario;
 pub use stage::{Attack, AttackError, attack};

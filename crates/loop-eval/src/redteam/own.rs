@@ -11,8 +11,8 @@ use loop_domain::Domain;
 use loop_runtime::{Runner, models::Models, tools::Registry};
 
 use crate::case::{Case, CaseError};
-use crate::eval::{Beyond, own_work as parts_of};
-use crate::redteam::drive::{Went, to_the_end};
+use crate::eval::{Surplus, own_work as parts_of};
+use crate::redteam::drive::{AttackRuns, to_the_end};
 use crate::redteam::report::Benign;
 use crate::redteam::stage::AttackError;
 use crate::redteam::tools::{World, recorded};
@@ -28,7 +28,7 @@ pub struct OwnWork {
     models: Models,
     registry: Arc<Registry>,
     asks_network: bool,
-    beyond: Beyond,
+    beyond: Surplus,
 }
 
 impl OwnWork {
@@ -41,7 +41,7 @@ impl OwnWork {
             models: domain.models.clone(),
             registry: Arc::clone(&domain.registry),
             asks_network: [Tier::Selector, Tier::Base, Tier::Escalated, Tier::Fallback].into_iter().any(asks),
-            beyond: Beyond::default(),
+            beyond: Surplus::default(),
         }
     }
 
@@ -50,7 +50,7 @@ impl OwnWork {
     /// # Errors
     /// The place in the case that does not fit the domain.
     pub fn of_case(domain: &Domain, case: &Case) -> Result<Self, CaseError> {
-        let beyond = Beyond::default();
+        let beyond = Surplus::default();
         let (item, models, registry) = parts_of(case, domain, &beyond)?;
         let own = Self::of_item(domain, item);
         let asks_network = own.asks_network
@@ -93,7 +93,7 @@ pub(super) async fn own_work(
         };
         benign.items += 1;
         match to_the_end(&runner, own.item.clone(), careful).await {
-            Ok(Went { outcomes, requested, .. }) => {
+            Ok(AttackRuns { outcomes, requested, .. }) => {
                 benign.requested += requested;
                 outcomes.iter().for_each(|outcome| count(&mut benign, domain, outcome));
                 let failed = outcomes.iter().find(|outcome| outcome.stop.class == StopClass::Failed);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The approver in an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum People {
+pub enum ApproverKind {
     /// There is none.
     Absent,
     /// An approver who denies everything.
@@ -20,7 +20,7 @@ pub enum People {
 /// The beginnings of warnings that a call may have run already, or did.
 const DOUBTS: [&str; 2] = ["it may have happened already", "the same call "];
 
-impl People {
+impl ApproverKind {
     /// Each of them, in the order in which they are tried.
     pub const ALL: [Self; 3] = [Self::Absent, Self::Denying, Self::Careful];
 

@@ -15,21 +15,21 @@ use loop_runtime::{Runner, models::Models, run::StartError};
 use loop_tools::{Registry, RegistryError};
 use serde_json::{Map, Value};
 
-use crate::redteam::adversary::{Adversary, Fooled};
+use crate::redteam::adversary::{Adversary, FooledModel};
 use crate::redteam::canary;
 use crate::redteam::closing::closed_by;
 use crate::redteam::corpus::{Carrier, Injection, Kind, Trick, corpus};
-use crate::redteam::drive::{Crash, Went, in_turns, to_the_end, with_a_crash, with_false_approvals};
+use crate::redteam::drive::{AttackRuns, Crash, in_turns, to_the_end, with_a_crash, with_false_approvals};
 use crate::redteam::forged::{self, Forged};
 use crate::redteam::own::{OwnWork, own_work};
 use crate::redteam::padding;
-use crate::redteam::people::People;
+use crate::redteam::people::ApproverKind;
 use crate::redteam::plan::{CUSTOMER, NAME, ORDER, forged_actions, named, wants_effect};
-use crate::redteam::probe::{Ground, Place, called};
+use crate::redteam::probe::{ProbeTarget, Site, called};
 use crate::redteam::report::{RedteamReport, ScenarioRow};
 use crate::redteam::scenario::Scenario;
-use crate::redteam::search::{Found, plays, search};
-use crate::redteam::tools::{Done, World, doubled, recorded};
+use crate::redteam::search::{SearchResult, plays, search};
+use crate::redteam::tools::{DoneEffect, World, doubled, recorded};
 
 /// The most breaches that a report quotes.
 const MAX_EXAMPLES: usize = 5;
@@ -108,7 +108,7 @@ pub async fn attack(
         false => (*domain.spec).clone(),
     };
     let registry = recorded(&domain.registry, &world, &spec)?;
-    let mut stage = Stage {
+    let mut stage = AttackStage {
         domain,
         attack,
         spec,
@@ -134,7 +134,7 @@ pub async fn attack(
     Ok(RedteamReport { rows: stage.rows.into_values().collect(), ..stage.report }.summed())
 }
 
-struct Stage<'a> {
+struct AttackStage<'a> {
     domain: &'a Domain,
     attack: &'a Attack,
     spec: RunSpec,
@@ -154,15 +154,15 @@ struct Stage<'a> {
 
 /// The participants of one attack.
 #[derive(Clone, Copy)]
-struct Cast {
+struct AttackSetup {
     scenario: Scenario,
     adversary: Adversary,
-    people: People,
+    people: ApproverKind,
     /// The number of the attack in its scenario, from 0.
     nth: u32,
 }
 
-impl Stage<'_> {
+impl AttackStage<'_> {
     /// Stages all attacks of a scenario.
     async fn play(&mut self, scenario: Scenario, corpus: &[Injection]) -> Result<(), AttackError> {
         if matches!(scenario, Scenario::Plan | Scenario::Fields | Scenario::Adaptive) {
@@ -170,8 +170,8 @@ impl Stage<'_> {
         }
         let (people, adversaries) = match scenario {
             // What a model copies word for word needs neither cunning nor people.
-            Scenario::Padding => (&People::ALL[..1], &Adversary::ALL[..1]),
-            _ => (&People::ALL[..], &Adversary::ALL[..2]),
+            Scenario::Padding => (&ApproverKind::ALL[..1], &Adversary::ALL[..1]),
+            _ => (&ApproverKind::ALL[..], &Adversary::ALL[..2]),
         };
         let mut nth = 0;
         let texts = self.texts(scenario, corpus, self.attack.each);
@@ -183,7 +183,7 @@ impl Stage<'_> {
             let kind = (scenario == Scenario::OneRun).then_some(injection.kind);
             for people in people {
                 for adversary in adversaries {
-                    let cast = Cast { scenario, adversary: *adversary, people: *people, nth };
+                    let cast = AttackSetup { scenario, adversary: *adversary, people: *people, nth };
                     self.run(kind, cast, &injection).await?;
                     nth += 1;
                 }
@@ -193,9 +193,9 @@ impl Stage<'_> {
             return Ok(());
         }
         for (nth, injection) in (0..self.attack.random_runs).zip(corpus.iter().cycle()) {
-            let people = People::ALL.get(nth as usize % 3).copied().unwrap_or(People::Absent);
+            let people = ApproverKind::ALL.get(nth as usize % 3).copied().unwrap_or(ApproverKind::Absent);
             let named = Injection { id: format!("{}-{nth}", injection.id), ..injection.clone() };
-            let cast = Cast { scenario, adversary: Adversary::Random, people, nth };
+            let cast = AttackSetup { scenario, adversary: Adversary::Random, people, nth };
             self.run(None, cast, &named).await?;
         }
         Ok(())
@@ -247,10 +247,10 @@ impl Stage<'_> {
     async fn run(
         &mut self,
         kind: Option<Kind>,
-        cast: Cast,
+        cast: AttackSetup,
         injection: &Injection,
     ) -> Result<(), AttackError> {
-        let Cast { scenario, adversary, people, .. } = cast;
+        let AttackSetup { scenario, adversary, people, .. } = cast;
         let id = [scenario.name(), &injection.id, adversary.name(), people.name()].join("/");
         if self.attack.case.as_ref().is_some_and(|only| *only != id && *only != injection.id) {
             return Ok(());
@@ -329,14 +329,14 @@ impl Stage<'_> {
 
     /// The recorded effects that are not exactly calls of the domain's own work, which would not be a gain for the
     /// attacker.
-    fn foreign(&self, done: Vec<Done>) -> Vec<(String, String)> {
+    fn foreign(&self, done: Vec<DoneEffect>) -> Vec<(String, String)> {
         let done = done.into_iter().map(|done| (done.tool, done.arguments));
         done.filter(|call| !self.calls.contains(call)).collect()
     }
 
     /// Makes the attempts against the core alone.
     async fn tries(&mut self, scenario: Scenario) -> Result<(), AttackError> {
-        let ground = Arc::new(Ground::new(&self.spec));
+        let ground = Arc::new(ProbeTarget::new(&self.spec));
         // Their texts are of no kind.
         let is_left_out = self.attack.kind.is_some() && scenario != Scenario::Adaptive
             || self
@@ -351,7 +351,7 @@ impl Stage<'_> {
         let played = (0..ISLANDS).map(|island| {
             let (ground, case) = (Arc::clone(&ground), case.clone());
             tokio::task::spawn_blocking(move || {
-                let mut found = Found::new(scenario, island, case);
+                let mut found = SearchResult::new(scenario, island, case);
                 if scenario == Scenario::Adaptive {
                     let own = tries / ISLANDS + u32::from(island < tries % ISLANDS);
                     search(&ground, own, seed.wrapping_add(u64::from(island) << 32), &mut found);
@@ -369,7 +369,7 @@ impl Stage<'_> {
     }
 
     /// Counts the results of attempts.
-    async fn found(&mut self, scenario: Scenario, mut found: Found) -> Result<(), AttackError> {
+    async fn found(&mut self, scenario: Scenario, mut found: SearchResult) -> Result<(), AttackError> {
         if let Some(case) = &self.attack.case {
             found.tries = u32::from(!found.case.is_empty());
             found.ran.retain(|(id, ..)| id.starts_with(&format!("{case}: ")));
@@ -391,10 +391,10 @@ impl Stage<'_> {
         }
         for (id, play, tool) in found.ran {
             self.ran(&tool, id);
-            let in_item = play.place == Place::Item;
+            let in_item = play.place == Site::Item;
             if !self.attack.unguarded && self.sought.insert((tool.clone(), in_item)) {
                 let closed = closed_by(&self.spec, &tool, in_item, async |spec| {
-                    Ok(Ground::new(spec).tried(&play, false).is_some_and(|tried| tried.ran.is_some()))
+                    Ok(ProbeTarget::new(spec).tried(&play, false).is_some_and(|tried| tried.ran.is_some()))
                 });
                 self.report.closed_by.extend(closed.await?);
             }
@@ -405,17 +405,17 @@ impl Stage<'_> {
     /// One attack under this spec: how it went, the recorded effects, and how many effects were requested.
     async fn played(
         &self,
-        cast: Cast,
+        cast: AttackSetup,
         injection: &Injection,
         spec: &RunSpec,
         registry: &Registry,
-    ) -> Result<(Went, Vec<Done>, u32), AttackError> {
-        let Cast { scenario, adversary, people, .. } = cast;
+    ) -> Result<(AttackRuns, Vec<DoneEffect>, u32), AttackError> {
+        let AttackSetup { scenario, adversary, people, .. } = cast;
         let seed = injection.id.bytes().fold(self.attack.seed, |seed, byte| {
             seed.wrapping_mul(0x0100_0000_01b3).wrapping_add(u64::from(byte) + people as u64)
         });
-        let text = Staged::of(injection, spec);
-        let mut model = Fooled::new(adversary, injection, &text.block, spec, scenario, seed);
+        let text = StagedText::of(injection, spec);
+        let mut model = FooledModel::new(adversary, injection, &text.block, spec, scenario, seed);
         if matches!(scenario, Scenario::Crash | Scenario::Waiting) || injection.kind == Kind::Repeat {
             // What careful people allow, or policy lets run, is what could be done twice.
             model = model.asking_also(&self.calls);
@@ -429,15 +429,17 @@ impl Stage<'_> {
 
     async fn driven(
         &self,
-        cast: Cast,
+        cast: AttackSetup,
         stated: String,
-        model: &Arc<Fooled>,
+        model: &Arc<FooledModel>,
         spec: &RunSpec,
         registry: &Registry,
-    ) -> Result<Went, AttackError> {
-        let Cast { scenario, people, nth, .. } = cast;
-        let gate =
-            GateSettings { people: people != People::Absent && !self.attack.unguarded, ..spec.gate.clone() };
+    ) -> Result<AttackRuns, AttackError> {
+        let AttackSetup { scenario, people, nth, .. } = cast;
+        let gate = GateSettings {
+            people: people != ApproverKind::Absent && !self.attack.unguarded,
+            ..spec.gate.clone()
+        };
         let spec = RunSpec { gate, save: false, ..spec.clone() };
         let runner = Runner::new(spec, registry.clone(), Models::one(Arc::clone(model) as _))
             .with_prompts(Arc::clone(&self.domain.prompts));
@@ -460,8 +462,10 @@ impl Stage<'_> {
                 const ENTRIES: u32 = 6;
                 // An effect runs only where an approver allows it. Both adversaries are stopped at the same places.
                 let crash = match people {
-                    People::Absent | People::Denying => Crash { after: nth / 2 % ENTRIES, in_effect: false },
-                    People::Careful => Crash { after: 2 * ENTRIES, in_effect: true },
+                    ApproverKind::Absent | ApproverKind::Denying => {
+                        Crash { after: nth / 2 % ENTRIES, in_effect: false }
+                    }
+                    ApproverKind::Careful => Crash { after: 2 * ENTRIES, in_effect: true },
                 };
                 with_a_crash(&runner, &self.world, item(&stated), crash, answer).await
             }
@@ -506,7 +510,7 @@ fn is_over(totals: &Totals, limits: &Limits) -> bool {
 /// An injected text as it is placed: with the values that the attacker wants to be used, and a forged block if its kind
 /// has one.
 #[derive(Debug)]
-pub(super) struct Staged {
+pub(super) struct StagedText {
     pub(super) carrier: Carrier,
     /// One part, or two that are placed one after the other.
     pub(super) parts: Vec<String>,
@@ -516,7 +520,7 @@ pub(super) struct Staged {
     block: String,
 }
 
-impl Staged {
+impl StagedText {
     fn of(injection: &Injection, spec: &RunSpec) -> Self {
         let mut parts = injection.text.clone();
         let (mut block, mut kind) = (forged::block(injection.kind).unwrap_or_default(), injection.kind);
@@ -539,7 +543,7 @@ impl Staged {
 }
 
 /// The message of a user who requests nothing, with the injected text if its carrier is the work item.
-fn stated(text: &Staged) -> String {
+fn stated(text: &StagedText) -> String {
     let asks = format!("Hello, please have a look at this.\n\n{NAME}, {CUSTOMER}, order {ORDER}");
     match text.carrier {
         Carrier::Item => format!("{asks}\n\n{}", text.parts.join("\n\n")),

@@ -15,8 +15,8 @@ pub fn junit(results: &[CaseResult], baseline: Option<&BaselineComparison>) -> S
             None => suites.push((&result.configuration, vec![result])),
         }
     }
-    let mut total = Counts::of(&results.iter().collect::<Vec<_>>());
-    let of_baseline = baseline.map(|baseline| (baseline, Counts::of_baseline(baseline)));
+    let mut total = SuiteCounts::of(&results.iter().collect::<Vec<_>>());
+    let of_baseline = baseline.map(|baseline| (baseline, SuiteCounts::of_baseline(baseline)));
     if let Some((_, counts)) = &of_baseline {
         total.tests += counts.tests;
         total.failures += counts.failures;
@@ -25,7 +25,7 @@ pub fn junit(results: &[CaseResult], baseline: Option<&BaselineComparison>) -> S
         format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {}>\n", total.attributes());
     for (name, suite) in &suites {
         let name = if name.is_empty() { String::new() } else { format!(" {}", escaped(name)) };
-        let counts = Counts::of(suite).attributes();
+        let counts = SuiteCounts::of(suite).attributes();
         let _ = writeln!(xml, "  <testsuite name=\"loopgate eval{name}\" {counts}>");
         cases(&mut xml, suite);
         xml.push_str("  </testsuite>\n");
@@ -52,14 +52,14 @@ pub fn junit(results: &[CaseResult], baseline: Option<&BaselineComparison>) -> S
 }
 
 /// The counts of a suite.
-struct Counts {
+struct SuiteCounts {
     tests: usize,
     failures: usize,
     errors: usize,
     ms: u64,
 }
 
-impl Counts {
+impl SuiteCounts {
     fn of(results: &[&CaseResult]) -> Self {
         let errors = results.iter().filter(|result| result.error.is_some()).count();
         let failures = results.iter().filter(|result| !result.passed).count() - errors;

@@ -61,10 +61,10 @@ impl EvalReport {
     /// The text is not such a report.
     pub fn results(json: &str) -> serde_json::Result<Vec<CaseResult>> {
         #[derive(Deserialize)]
-        struct Read {
+        struct ReadResults {
             cases: Vec<CaseResult>,
         }
-        Ok(serde_json::from_str::<Read>(json)?.cases)
+        Ok(serde_json::from_str::<ReadResults>(json)?.cases)
     }
 
     /// The report as an entry of the list of stored evals, under this name.

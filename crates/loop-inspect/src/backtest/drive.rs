@@ -10,17 +10,17 @@ use loop_core::{Command, Event, EventKind, Facts, Outcome, Rejected, Run, RunSpe
 use loop_runtime::journal::Recorded;
 
 use super::compare::{End, difference, is_same_result};
-use super::finding::{Finding, FindingKind, Place};
+use super::finding::{DivergencePoint, Finding, FindingKind};
 use super::left::left;
 
 /// A spec with its digests, computed once, so that many runs can start under it.
 #[derive(Clone, Debug)]
-pub struct Under {
+pub struct NamedSpec {
     spec: Arc<RunSpec>,
     names: SpecNames,
 }
 
-impl Under {
+impl NamedSpec {
     /// The spec with its digests.
     pub fn new(spec: Arc<RunSpec>) -> Self {
         Self { names: SpecNames::of(&spec), spec }
@@ -85,15 +85,13 @@ pub struct Backtested {
 pub fn backtest(
     run: &RunId,
     recorded: &Recorded,
-    base: &Under,
-    policies: &[Under],
+    base: &NamedSpec,
+    policies: &[NamedSpec],
 ) -> Result<Backtested, BacktestError> {
     let broken = |seq, rejected| BacktestError::Broken { run: run.clone(), seq, rejected };
     let decided = |seq| BacktestError::Decided { run: run.clone(), seq };
     let mut entries = recorded.entries.iter();
-    let Some(first) = entries.next() else {
-        return Err(broken(0, Rejected::NotTheStart("nothing")));
-    };
+    let Some(first) = entries.next() else { return Err(broken(0, Rejected::NotTheStart("nothing"))) };
     let EventKind::Started(started) = &first.event.kind else {
         return Err(broken(0, Rejected::NotTheStart(first.event.kind.name())));
     };
@@ -104,10 +102,10 @@ pub fn backtest(
     if notes != first.notes {
         return Err(decided(first.seq));
     }
-    let mut others: Vec<Other> = policies.iter().map(|under| Other::new(started, under)).collect();
+    let mut others: Vec<PolicyRun> = policies.iter().map(|under| PolicyRun::new(started, under)).collect();
     others.iter_mut().for_each(|other| other.compare(&state, first.seq));
     for entry in entries {
-        let mut open: Vec<&mut Other> = others.iter_mut().filter(|other| !other.is_settled()).collect();
+        let mut open: Vec<&mut PolicyRun> = others.iter_mut().filter(|other| !other.is_settled()).collect();
         open.iter_mut().for_each(|other| other.before(&state, entry.seq, entry.event.at));
         let notes = state.apply(&entry.event).map_err(|rejected| broken(entry.seq, rejected))?;
         if notes != entry.notes {
@@ -121,7 +119,7 @@ pub fn backtest(
     Ok(Backtested { recorded: state, findings })
 }
 
-fn begin(started: &Started, under: &Under) -> (Run, Vec<loop_core::Note>) {
+fn begin(started: &Started, under: &NamedSpec) -> (Run, Vec<loop_core::Note>) {
     let facts = Facts {
         unix_ms: started.unix_ms,
         nonce: Arc::clone(&started.nonce),
@@ -137,7 +135,7 @@ fn begin(started: &Started, under: &Under) -> (Run, Vec<loop_core::Note>) {
 
 /// A run under another policy, to which the recorded events are applied one by one.
 #[derive(Clone, Debug)]
-struct Other {
+struct PolicyRun {
     run: Run,
     /// Set as soon as the finding is known.
     finding: Option<Finding>,
@@ -158,8 +156,8 @@ struct TimeLimit {
     is_longer: bool,
 }
 
-impl Other {
-    fn new(started: &Started, under: &Under) -> Self {
+impl PolicyRun {
+    fn new(started: &Started, under: &NamedSpec) -> Self {
         Self { run: begin(started, under).0, finding: None, granted: None, limits: Vec::new() }
     }
 
@@ -380,8 +378,8 @@ impl Other {
         }
     }
 
-    fn place(&self, seq: u64) -> Place {
-        Place { entry: seq, pass: self.run.pass() }
+    fn place(&self, seq: u64) -> DivergencePoint {
+        DivergencePoint { entry: seq, pass: self.run.pass() }
     }
 
     fn unknown(&self, kind: FindingKind, seq: u64, what: String) -> Finding {

@@ -52,7 +52,7 @@ impl FindingKind {
 
 /// The entry and the pass of a recorded run at which the other run first differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct DivergencePoint {
     /// The number of the entry, from 0.
     pub entry: u64,
     /// The pass, from 1; 0 before the first.
@@ -65,7 +65,7 @@ pub struct Finding {
     /// How it differs.
     pub kind: FindingKind,
     /// Where it differs first. `None`: nowhere.
-    pub at: Option<Place>,
+    pub at: Option<DivergencePoint>,
     /// What it used up to that place, or up to its end if the end is known.
     pub totals: Totals,
     /// Why it ends, and the class. For a final pass the limit that causes it. `None`: unknown, or the recorded run has

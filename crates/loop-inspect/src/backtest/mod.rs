@@ -20,8 +20,8 @@ mod over;
 mod policy;
 mod report;
 
-pub use drive::{BacktestError, Backtested, Under, backtest};
-pub use finding::{Finding, FindingKind, Place};
+pub use drive::{BacktestError, Backtested, NamedSpec, backtest};
+pub use finding::{DivergencePoint, Finding, FindingKind};
 pub use over::{NotTested, RunsOf};
 pub use policy::{Assumption, Policies, Policy};
 pub use report::{

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use loop_core::types::Digest;
 use loop_core::{RunSpec, policy};
 
-use super::drive::Under;
+use super::drive::NamedSpec;
 
 /// A change of a policy that changes the prompts. The backtest assumes that the model replies the same nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,16 +61,16 @@ impl fmt::Debug for Policy {
 #[derive(Debug)]
 pub struct Policies {
     all: Vec<Policy>,
-    known: Mutex<BTreeMap<Option<Digest>, Shared>>,
+    known: Mutex<BTreeMap<Option<Digest>, SharedSpecs>>,
 }
 
-type Shared = Arc<Result<Specs, Arc<str>>>;
+type SharedSpecs = Arc<Result<Specs, Arc<str>>>;
 
 /// The spec of recorded runs, and what the policies make of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Specs {
-    pub(crate) base: Under,
-    pub(crate) under: Vec<Under>,
+    pub(crate) base: NamedSpec,
+    pub(crate) under: Vec<NamedSpec>,
     assumptions: Vec<Assumption>,
 }
 
@@ -87,7 +87,7 @@ impl Policies {
 
     /// The specs that the policies make of this spec. `digest` is the one that the run names in its first event. The
     /// result is cached under it.
-    pub(crate) fn of(&self, digest: Option<Digest>, spec: &Arc<RunSpec>) -> Shared {
+    pub(crate) fn of(&self, digest: Option<Digest>, spec: &Arc<RunSpec>) -> SharedSpecs {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(specs) = known.get(&digest) {
             return Arc::clone(specs);
@@ -103,9 +103,9 @@ impl Policies {
             let changed = (it.apply)(spec)?;
             assumptions
                 .extend(read_otherwise(spec, &changed).into_iter().map(|text| Assumption { policy, text }));
-            under.push(Under::new(Arc::new(changed)));
+            under.push(NamedSpec::new(Arc::new(changed)));
         }
-        Ok(Specs { base: Under::new(Arc::clone(spec)), under, assumptions })
+        Ok(Specs { base: NamedSpec::new(Arc::clone(spec)), under, assumptions })
     }
 
     /// What the policies change in the prompts of the runs read so far, each once, in the order of the policies.

@@ -233,7 +233,7 @@ impl BacktestReport {
     /// The report of these runs.
     pub fn new(policies: &Policies, tested: Vec<(RunId, Result<TestedRun, NotTested>)>) -> Self {
         let mut recorded = RecordedCounts::default();
-        let mut sums: Vec<Sum> = policies.all().iter().map(|_| Sum::default()).collect();
+        let mut sums: Vec<PolicySums> = policies.all().iter().map(|_| PolicySums::default()).collect();
         let (mut runs, mut not_tested) = (Vec::new(), Vec::new());
         for (run, result) in tested {
             match result {
@@ -411,7 +411,7 @@ impl RecordedCounts {
 
 /// What the runs do under one policy, counted one by one.
 #[derive(Debug, Default)]
-struct Sum {
+struct PolicySums {
     findings: BTreeMap<FindingKind, u32>,
     classes: Classes,
     other_results: u32,
@@ -425,7 +425,7 @@ struct Sum {
     is_unbounded: bool,
 }
 
-impl Sum {
+impl PolicySums {
     /// `recorded` is what the recorded run used, if it has ended.
     fn add(&mut self, finding: &Finding, recorded: Option<&Totals>) {
         *self.findings.entry(finding.kind).or_default() += 1;

@@ -18,7 +18,7 @@ pub enum LedgerAnswer {
 
 /// One budget as a run finds it that asks, in pico-dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Position {
+pub(crate) struct Balance {
     pub(crate) limit: u64,
     pub(crate) spent: u64,
     /// Reserved by calls of other runs.
@@ -31,7 +31,7 @@ pub(crate) struct Position {
     pub(crate) own_hold: u64,
 }
 
-impl Position {
+impl Balance {
     /// What the run may use of it: what is free, and what it holds.
     fn left(&self) -> u64 {
         self.limit
@@ -55,24 +55,24 @@ impl Position {
 
 /// What is asked, in pico-dollars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct Request {
     pub(crate) amount: u64,
     /// `None`: the hold stays as it is.
     pub(crate) hold: Option<u64>,
 }
 
 /// The answer, and what the run holds then in each budget. `None`: it holds what it held.
-pub(crate) fn decide(positions: &[Position], asked: Asked) -> (LedgerAnswer, Option<u64>) {
-    let needs = |position: &Position| asked.amount.saturating_add(asked.hold.unwrap_or(position.own_hold));
+pub(crate) fn decide(positions: &[Balance], asked: Request) -> (LedgerAnswer, Option<u64>) {
+    let needs = |position: &Balance| asked.amount.saturating_add(asked.hold.unwrap_or(position.own_hold));
     if positions.iter().all(|position| needs(position) <= position.left()) {
         return (LedgerAnswer::Reserved, asked.hold);
     }
-    let left = positions.iter().map(Position::left).min().unwrap_or(u64::MAX);
+    let left = positions.iter().map(Balance::left).min().unwrap_or(u64::MAX);
     let refused = LedgerAnswer::Refused { left: PicoUsd(left) };
     if asked.hold.is_none() {
         return (refused, None);
     }
-    let is_short = |position: &Position| needs(position) > position.left();
+    let is_short = |position: &Balance| needs(position) > position.left();
     let may_fit_later = positions.iter().all(|position| {
         !is_short(position) || needs(position) <= position.left_later() && position.others_settle()
     });
@@ -83,37 +83,36 @@ pub(crate) fn decide(positions: &[Position], asked: Asked) -> (LedgerAnswer, Opt
 mod tests {
     use super::*;
 
-    fn asked(amount: u64, hold: u64) -> Asked {
-        Asked { amount, hold: Some(hold) }
+    fn asked(amount: u64, hold: u64) -> Request {
+        Request { amount, hold: Some(hold) }
     }
 
     #[test]
     fn a_call_is_reserved_if_every_budget_covers_it_and_the_final_pass() {
-        let day =
-            Position { limit: 100, spent: 50, others_calls: 10, others_holds: 10, ..Position::default() };
+        let day = Balance { limit: 100, spent: 50, others_calls: 10, others_holds: 10, ..Balance::default() };
         assert_eq!(decide(&[day], asked(20, 10)), (LedgerAnswer::Reserved, Some(10)));
         // What the run holds already is its own.
-        let held = Position { own_hold: 10, others_holds: 10, ..day };
+        let held = Balance { own_hold: 10, others_holds: 10, ..day };
         assert_eq!(decide(&[held], asked(20, 10)), (LedgerAnswer::Reserved, Some(10)));
-        let month = Position { limit: 70, spent: 50, ..Position::default() };
+        let month = Balance { limit: 70, spent: 50, ..Balance::default() };
         let left = PicoUsd(20);
         assert_eq!(decide(&[day, month], asked(20, 10)), (LedgerAnswer::Refused { left }, Some(20)));
     }
 
     #[test]
     fn a_run_waits_only_for_what_others_settle_without_it() {
-        let day = Position { limit: 100, spent: 50, others_calls: 40, ..Position::default() };
+        let day = Balance { limit: 100, spent: 50, others_calls: 40, ..Balance::default() };
         assert_eq!(decide(&[day], asked(20, 10)), (LedgerAnswer::Wait, None));
         assert_eq!(decide(&[day], asked(40, 11)), (LedgerAnswer::Refused { left: PicoUsd(10) }, Some(10)));
         // One that has nothing yet waits for runs between their calls; one that holds something does not.
-        let between = Position { others_calls: 0, others_holds: 40, ..day };
+        let between = Balance { others_calls: 0, others_holds: 40, ..day };
         assert_eq!(decide(&[between], asked(20, 10)), (LedgerAnswer::Wait, None));
-        let holds = Position { own_hold: 5, others_holds: 35, ..between };
+        let holds = Balance { own_hold: 5, others_holds: 35, ..between };
         assert_eq!(decide(&[holds], asked(20, 10)), (LedgerAnswer::Refused { left: PicoUsd(15) }, Some(15)));
         // Another budget that covers it is not waited for, and one that never will ends the wait.
-        let month = Position { limit: 1_000, ..Position::default() };
+        let month = Balance { limit: 1_000, ..Balance::default() };
         assert_eq!(decide(&[day, month], asked(20, 10)), (LedgerAnswer::Wait, None));
-        let spent = Position { limit: 60, spent: 50, ..Position::default() };
+        let spent = Balance { limit: 60, spent: 50, ..Balance::default() };
         assert_eq!(
             decide(&[day, spent], asked(20, 10)),
             (LedgerAnswer::Refused { left: PicoUsd(10) }, Some(10))
@@ -122,8 +121,8 @@ mod tests {
 
     #[test]
     fn a_sub_call_leaves_the_hold_as_it_is_and_does_not_wait() {
-        let day = Position { limit: 100, spent: 50, own_hold: 30, ..Position::default() };
-        let sub_call = |amount| Asked { amount, hold: None };
+        let day = Balance { limit: 100, spent: 50, own_hold: 30, ..Balance::default() };
+        let sub_call = |amount| Request { amount, hold: None };
         assert_eq!(decide(&[day], sub_call(20)), (LedgerAnswer::Reserved, None));
         assert_eq!(decide(&[day], sub_call(21)), (LedgerAnswer::Refused { left: PicoUsd(50) }, None));
     }

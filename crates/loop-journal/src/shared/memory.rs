@@ -6,26 +6,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use loop_core::types::{PicoUsd, RunId};
 
-use super::{Asked, BudgetLimit, LedgerAnswer, Position, Reservation, SharedLedger, Taken, decide};
+use super::{Balance, BudgetLimit, BudgetUse, LedgerAnswer, Request, Reservation, SharedLedger, decide};
 use crate::JournalError;
 
 /// Budgets that runs of this process share as long as the value exists. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryLedger {
-    books: Arc<Mutex<BTreeMap<Arc<str>, Book>>>,
+    books: Arc<Mutex<BTreeMap<Arc<str>, BudgetBook>>>,
 }
 
 /// One budget.
 #[derive(Debug, Default)]
-struct Book {
+struct BudgetBook {
     spent: u64,
     /// What each call of a run reserves. The empty name is what the run holds for its final pass.
     reserved: BTreeMap<(RunId, Arc<str>), u64>,
 }
 
-impl Book {
-    fn position(&self, limit: PicoUsd, run: &RunId) -> Position {
-        let mut position = Position { limit: limit.0, spent: self.spent, ..Position::default() };
+impl BudgetBook {
+    fn position(&self, limit: PicoUsd, run: &RunId) -> Balance {
+        let mut position = Balance { limit: limit.0, spent: self.spent, ..Balance::default() };
         for ((of, call), amount) in &self.reserved {
             let sum = match (of == run, call.is_empty()) {
                 (true, true) => &mut position.own_hold,
@@ -45,7 +45,7 @@ impl MemoryLedger {
         Self::default()
     }
 
-    fn books(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Book>> {
+    fn books(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, BudgetBook>> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -58,11 +58,11 @@ impl SharedLedger for MemoryLedger {
         ask: &Reservation,
     ) -> Result<LedgerAnswer, JournalError> {
         let mut books = self.books();
-        let positions: Vec<Position> = budgets
+        let positions: Vec<Balance> = budgets
             .iter()
             .map(|budget| books.entry(Arc::clone(&budget.id)).or_default().position(budget.limit, &ask.run))
             .collect();
-        let asked = Asked { amount: ask.amount.0, hold: ask.hold.map(|hold| hold.0) };
+        let asked = Request { amount: ask.amount.0, hold: ask.hold.map(|hold| hold.0) };
         let (answer, hold) = decide(&positions, asked);
         let hold_name: Arc<str> = "".into();
         if hold.is_some() {
@@ -94,7 +94,7 @@ impl SharedLedger for MemoryLedger {
     }
 
     async fn give_up(&self, run: &RunId, is_taken_over: bool) -> Result<(), JournalError> {
-        for Book { spent, reserved } in self.books().values_mut() {
+        for BudgetBook { spent, reserved } in self.books().values_mut() {
             reserved.retain(|(of, call), amount| {
                 if of != run || call.is_empty() && is_taken_over {
                     return true;
@@ -108,10 +108,10 @@ impl SharedLedger for MemoryLedger {
         Ok(())
     }
 
-    async fn taken(&self, budget: &str) -> Result<Taken, JournalError> {
+    async fn taken(&self, budget: &str) -> Result<BudgetUse, JournalError> {
         let books = self.books();
-        let Some(book) = books.get(budget) else { return Ok(Taken::default()) };
+        let Some(book) = books.get(budget) else { return Ok(BudgetUse::default()) };
         let reserved = book.reserved.values().fold(0, |sum: u64, amount| sum.saturating_add(*amount));
-        Ok(Taken { spent: PicoUsd(book.spent), reserved: PicoUsd(reserved) })
+        Ok(BudgetUse { spent: PicoUsd(book.spent), reserved: PicoUsd(reserved) })
     }
 }

@@ -23,7 +23,7 @@ use jiff::tz::Offset;
 use loop_core::types::{CommandKey, PicoUsd, RunId};
 
 pub use book::LedgerAnswer;
-pub(crate) use book::{Asked, Position, decide};
+pub(crate) use book::{Balance, Request, decide};
 pub use memory::MemoryLedger;
 
 use crate::{JournalError, unix_ms};
@@ -65,7 +65,7 @@ pub trait SharedLedger: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    async fn taken(&self, budget: &str) -> Result<Taken, JournalError>;
+    async fn taken(&self, budget: &str) -> Result<BudgetUse, JournalError>;
 }
 
 /// One shared budget, and how much runs may take from it.
@@ -93,14 +93,14 @@ pub struct Reservation {
 
 /// The amounts that are taken from a shared budget, in pico-dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct BudgetUse {
     /// The cost of settled calls.
     pub spent: PicoUsd,
     /// Reserved for calls in flight, or held for final passes.
     pub reserved: PicoUsd,
 }
 
-impl Taken {
+impl BudgetUse {
     /// Both together.
     pub fn total(&self) -> PicoUsd {
         self.spent.plus(self.reserved)
@@ -205,7 +205,7 @@ impl SharedBudgets {
     ///
     /// # Errors
     /// When the ledger cannot be read or written.
-    pub async fn taken(&self) -> Result<Vec<(SharedBudget, Taken)>, JournalError> {
+    pub async fn taken(&self) -> Result<Vec<(SharedBudget, BudgetUse)>, JournalError> {
         self.ledger.settle_leases().await?;
         let now = (self.clock)();
         let mut all = Vec::with_capacity(self.budgets.len());

@@ -13,7 +13,9 @@ use loop_core::types::{PicoUsd, RunId};
 use super::fault::Fault;
 use super::locks::{NotTaken, RunLock};
 use super::{Files, StoredJournal};
-use crate::shared::{Asked, BudgetLimit, LedgerAnswer, Position, Reservation, SharedLedger, Taken, decide};
+use crate::shared::{
+    Balance, BudgetLimit, BudgetUse, LedgerAnswer, Request, Reservation, SharedLedger, decide,
+};
 use crate::{Durability, JournalError};
 
 /// They are laid when a run first asks, and programs that know nothing of them leave them alone.
@@ -75,7 +77,7 @@ impl SharedLedger for StoredJournal {
                 let sql = "DELETE FROM shared_reservations WHERE run = ?1 AND call = ?2 AND call <> ''";
                 connection.execute(sql, params![ask.run.as_str(), ask.call])?;
             }
-            let asked = Asked { amount: ask.amount.0, hold: ask.hold.map(|hold| hold.0) };
+            let asked = Request { amount: ask.amount.0, hold: ask.hold.map(|hold| hold.0) };
             let mut decided = decide(&positions(connection, &budgets, &ask.run)?, asked);
             if decided.0 != LedgerAnswer::Reserved && settle_leases(files, connection, Some(&ask.run))? {
                 decided = decide(&positions(connection, &budgets, &ask.run)?, asked);
@@ -123,27 +125,30 @@ impl SharedLedger for StoredJournal {
         self.change(|files, connection| settle_leases(files, connection, None).map(drop)).await
     }
 
-    async fn taken(&self, budget: &str) -> Result<Taken, JournalError> {
+    async fn taken(&self, budget: &str) -> Result<BudgetUse, JournalError> {
         let budget: Arc<str> = budget.into();
         self.reading_table("shared_reservations", move |_, connection| {
             let transaction = connection.transaction()?;
             let sql =
                 "SELECT CAST(coalesce(sum(amount), 0) AS BIGINT) FROM shared_reservations WHERE budget = ?1";
             let reserved = transaction.query_row(sql, params![&*budget], |row| row.get(0))?;
-            Ok(Taken { spent: PicoUsd(spent(&transaction, &budget)?), reserved: PicoUsd(amount(reserved)?) })
+            Ok(BudgetUse {
+                spent: PicoUsd(spent(&transaction, &budget)?),
+                reserved: PicoUsd(amount(reserved)?),
+            })
         })
         .await
     }
 }
 
-fn positions(connection: &Connection, budgets: &[BudgetLimit], run: &RunId) -> Result<Vec<Position>, Fault> {
+fn positions(connection: &Connection, budgets: &[BudgetLimit], run: &RunId) -> Result<Vec<Balance>, Fault> {
     let sql = "SELECT run = ?1, call = '', CAST(coalesce(sum(amount), 0) AS BIGINT) FROM shared_reservations \
                WHERE budget = ?2 GROUP BY run = ?1, call = ''";
     let mut statement = connection.prepare_cached(sql)?;
     let mut positions = Vec::with_capacity(budgets.len());
     for BudgetLimit { id, limit } in budgets {
         let spent = spent(connection, id)?;
-        let mut position = Position { limit: limit.0, spent, ..Position::default() };
+        let mut position = Balance { limit: limit.0, spent, ..Balance::default() };
         let mut rows = statement.query(params![run.as_str(), &**id])?;
         while let Some(row) = rows.next()? {
             let sum = match (row.get(0)?, row.get(1)?) {

@@ -21,12 +21,12 @@ pub(super) struct StoredEvent<'e> {
 
 /// An event that was read from its stored form.
 #[derive(Deserialize, PartialEq)]
-#[serde(try_from = "Fields")]
+#[serde(try_from = "StoredFields")]
 pub(super) struct ReadEvent(pub(super) Event);
 
 /// The stored form of an event: one of the two.
 #[derive(Deserialize)]
-struct Fields {
+struct StoredFields {
     at: Millis,
     kind: Option<EventKind>,
     result: Option<StoredResult<Arc<str>>>,
@@ -148,11 +148,11 @@ fn shared(one: &str, other: &str) -> usize {
     one.floor_char_boundary(bytes)
 }
 
-impl TryFrom<Fields> for ReadEvent {
+impl TryFrom<StoredFields> for ReadEvent {
     type Error = &'static str;
 
-    fn try_from(stored: Fields) -> Result<Self, Self::Error> {
-        let Fields { at, kind, result } = stored;
+    fn try_from(stored: StoredFields) -> Result<Self, Self::Error> {
+        let StoredFields { at, kind, result } = stored;
         let kind = match (kind, result) {
             (Some(kind), None) => kind,
             (None, Some(result)) => result.read()?,

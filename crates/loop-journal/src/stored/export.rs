@@ -46,7 +46,7 @@ pub(super) struct FirstLine {
 /// A line after the first. A run is followed by as many entries as it has.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Line {
+pub(super) enum DataLine {
     Blob(BlobLine),
     Run(Box<RunFields>),
     Entry(EntryLine),
@@ -108,7 +108,8 @@ impl StoredJournal {
         &self,
         runs: &[RunId],
         program: &str,
-        (place, mut out): (&str, Box<dyn Write + Send>),
+        place: &str,
+        mut out: Box<dyn Write + Send>,
     ) -> Result<Exported, JournalError> {
         let (runs, program, place) = (runs.to_vec(), program.to_owned(), place.to_owned());
         let written = self.reading_once(move |files, connection| {
@@ -133,10 +134,10 @@ impl StoredJournal {
                 }
                 let Some(row) = RunRow::find(&transaction, &run)? else { continue };
                 let label = labels::find(&transaction, &run, files.key.as_ref())?;
-                exported.entries += one(&transaction, (&row, label), &mut blobs, &mut to)?;
+                exported.entries += one(&transaction, &row, label, &mut blobs, &mut to)?;
                 exported.runs += 1;
             }
-            to.write(&Line::End { runs: exported.runs })?;
+            to.write(&DataLine::End { runs: exported.runs })?;
             to.out.flush().map_err(|error| to.failed(&error))?;
             Ok(exported)
         });
@@ -165,16 +166,17 @@ impl Lines<'_> {
 /// Writes one run, which was checked in the same transaction. Returns the number of its entries.
 fn one(
     transaction: &Transaction<'_>,
-    (row, label): (&RunRow, Option<RunLabel>),
+    row: &RunRow,
+    label: Option<RunLabel>,
     blobs: &mut BTreeSet<String>,
     to: &mut Lines<'_>,
 ) -> Result<u64, Fault> {
     for hash in [&row.spec, &row.manifest] {
         if blobs.insert(hash.to_string()) {
-            to.write(&Line::Blob(blob(transaction, hash)?))?;
+            to.write(&DataLine::Blob(blob(transaction, hash)?))?;
         }
     }
-    to.write(&Line::Run(Box::new(RunFields {
+    to.write(&DataLine::Run(Box::new(RunFields {
         run: row.run.to_string(),
         unix_ms: row.unix_ms,
         domain: row.domain.to_string(),
@@ -201,7 +203,7 @@ fn one(
             (cell(&found, 1, &row.run, seq)?, cell(&found, 2, &row.run, seq)?);
         prev = link(&prev, epoch, &event, &notes);
         let (event, notes) = (RawValue::from_string(event)?, RawValue::from_string(notes)?);
-        to.write(&Line::Entry(EntryLine { seq, epoch, hash: prev.to_string(), event, notes }))?;
+        to.write(&DataLine::Entry(EntryLine { seq, epoch, hash: prev.to_string(), event, notes }))?;
         seq += 1;
     }
     Ok(seq)

@@ -32,16 +32,16 @@ pub(super) struct Heads {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     /// The last entry that was committed.
-    pub(super) committed: Position,
+    pub(super) committed: ChainEnd,
     /// The last entry that was synced to the disk.
-    pub(super) synced: Position,
+    pub(super) synced: ChainEnd,
     /// When it was written, by the clock of the machine that counts from its start.
     pub(super) written: Option<clock::SinceBoot>,
 }
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Position {
+pub(super) struct ChainEnd {
     /// The number of entries.
     pub(super) entries: u64,
     /// The hash of the last one; of the run itself if there are none.
@@ -51,7 +51,7 @@ pub(super) struct Position {
 impl Head {
     /// What a journal must have that was not rolled back: all that was committed, or, if the machine was restarted since,
     /// all that was synced.
-    pub(super) fn required(&self, now: Option<&clock::SinceBoot>) -> Position {
+    pub(super) fn required(&self, now: Option<&clock::SinceBoot>) -> ChainEnd {
         let is_same_start = self.written.as_ref().zip(now).is_some_and(|(then, now)| then.boot == now.boot);
         if is_same_start { self.committed } else { self.synced }
     }
@@ -62,13 +62,13 @@ impl Head {
 pub(super) struct HeadFile {
     file: File,
     run: RunId,
-    next: Mutex<Next>,
+    next: Mutex<NextSlot>,
 }
 
 /// What the next record needs to know of those before it.
 #[derive(Clone, Copy, Debug)]
-struct Next {
-    synced: Position,
+struct NextSlot {
+    synced: ChainEnd,
     /// Which of the two records of the file is the older one.
     slot: u64,
 }
@@ -93,8 +93,8 @@ impl Heads {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         let file = files::private(&mut options).open(self.path(run))?;
-        let none = Position { entries: 0, hash };
-        let head = HeadFile { file, run: run.clone(), next: Mutex::new(Next { synced: none, slot: 0 }) };
+        let none = ChainEnd { entries: 0, hash };
+        let head = HeadFile { file, run: run.clone(), next: Mutex::new(NextSlot { synced: none, slot: 0 }) };
         head.write(key, none, Durability::Committed)?;
         if is_synced {
             head.file.sync_all()?;
@@ -103,10 +103,10 @@ impl Heads {
     }
 
     /// The file of a run's head, to continue it from what the journal has now.
-    pub(super) fn open(&self, run: &RunId, key: &Key, head: &Head, has: Position) -> io::Result<HeadFile> {
+    pub(super) fn open(&self, run: &RunId, key: &Key, head: &Head, has: ChainEnd) -> io::Result<HeadFile> {
         let file = OpenOptions::new().read(true).write(true).open(self.path(run))?;
         let slot = self.newest(run, key)?.map_or(0, |(slot, _)| 1 - slot.min(1));
-        let next = Mutex::new(Next { synced: head.synced, slot });
+        let next = Mutex::new(NextSlot { synced: head.synced, slot });
         let opened = HeadFile { file, run: run.clone(), next };
         if has.entries < head.committed.entries {
             // A power failure took the rest. Both records are replaced, so that neither names it.
@@ -170,7 +170,7 @@ impl Heads {
 
 impl HeadFile {
     /// Writes the head after a commit. Two records take turns, so that one that is torn leaves the one before it.
-    pub(super) fn write(&self, key: &Key, committed: Position, durability: Durability) -> io::Result<()> {
+    pub(super) fn write(&self, key: &Key, committed: ChainEnd, durability: Durability) -> io::Result<()> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         if durability == Durability::Synced {
             next.synced = committed;
@@ -204,8 +204,8 @@ fn parse(line: &str, run: &RunId, key: &Key) -> Option<Head> {
         return None;
     }
     let written = since.parse().ok().map(|millis| clock::SinceBoot { boot: boot.into(), millis });
-    let committed = Position { entries: count.parse().ok()?, hash: hash.parse().ok()? };
-    let synced = Position { entries: synced.parse().ok()?, hash: synced_hash.parse().ok()? };
+    let committed = ChainEnd { entries: count.parse().ok()?, hash: hash.parse().ok()? };
+    let synced = ChainEnd { entries: synced.parse().ok()?, hash: synced_hash.parse().ok()? };
     Some(Head { committed, synced, written })
 }
 
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(heads.read(&run, &key).unwrap(), None);
         let file = heads.create(&run, &key, hash(0), false).unwrap();
         let mut file = file;
-        let at = |entries| Position { entries, hash: hash(entries) };
+        let at = |entries| ChainEnd { entries, hash: hash(entries) };
         // Several entries may share a commit, so the numbers of two records need not follow each other.
         for entries in [0, 1, 2, 4, 6, 9, 11, 13] {
             file.write(&key, at(entries), Durability::Committed).unwrap();

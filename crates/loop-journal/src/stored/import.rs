@@ -11,13 +11,13 @@ use loop_core::types::{Digest, RunId};
 use loop_core::{Note, RunSpec};
 
 use super::event;
-use super::export::{BlobLine, EXPORT_VERSION, EntryLine, FORMAT, FirstLine, Line, RunFields};
+use super::export::{BlobLine, DataLine, EXPORT_VERSION, EntryLine, FORMAT, FirstLine, RunFields};
 use super::fault::Fault;
 use super::heads::Head;
 use super::labels::{self, RunLabel};
 use super::lock::file_name;
 use super::rows::{self, CHANGED, RunRow, link};
-use super::seal::Broken;
+use super::seal::SealFault;
 use super::{Files, StoredJournal, pruned, read};
 use crate::replay::replay;
 use crate::{Durability, Entry, JournalError, Recorded};
@@ -59,10 +59,10 @@ impl fmt::Display for NotImported {
 impl std::error::Error for NotImported {}
 
 /// What is wrong, and in which line.
-type Wrong = (u64, String);
+type LineError = (u64, String);
 
 /// The lines of an export.
-struct Source {
+struct ExportReader {
     lines: Box<dyn BufRead + Send>,
     /// The number of the line that was read last.
     at: u64,
@@ -71,7 +71,7 @@ struct Source {
 }
 
 /// A run whose chain was checked, as it is written.
-struct Ready {
+struct CheckedRun {
     line: u64,
     row: RunRow,
     label: Option<RunLabel>,
@@ -93,7 +93,7 @@ impl StoredJournal {
     /// imported. The runs before it are imported, and nothing of its own run.
     pub async fn import(&self, lines: Box<dyn BufRead + Send>) -> Result<ImportedRuns, NotImported> {
         let mut imported = ImportedRuns::default();
-        let mut source = Source { lines, at: 0, blobs: BTreeMap::new(), runs: 0 };
+        let mut source = ExportReader { lines, at: 0, blobs: BTreeMap::new(), runs: 0 };
         loop {
             let next = tokio::task::spawn_blocking(move || {
                 let next = source.next_run();
@@ -110,19 +110,19 @@ impl StoredJournal {
                     let line = ready.line;
                     let taken = self.take_in(ready).await;
                     let taken = taken.map_err(|error| refused((line, error.to_string()), imported))?;
-                    imported.runs += u64::from(taken != Taken::Skipped);
-                    imported.own += u64::from(taken == Taken::Own);
-                    imported.skipped += u64::from(taken == Taken::Skipped);
+                    imported.runs += u64::from(taken != RunImport::Skipped);
+                    imported.own += u64::from(taken == RunImport::Own);
+                    imported.skipped += u64::from(taken == RunImport::Skipped);
                 }
             }
         }
     }
 
-    async fn take_in(&self, ready: Ready) -> Result<Taken, JournalError> {
+    async fn take_in(&self, ready: CheckedRun) -> Result<RunImport, JournalError> {
         let taken = self.store.writer.alone(move |files, open| {
             open.connection().check_writes()?;
             files.place.holds(&files.path)?;
-            let Ready { mut row, label, blobs, beginning, entries, links, is_over, .. } = ready;
+            let CheckedRun { mut row, label, blobs, beginning, entries, links, is_over, .. } = ready;
             let run = row.run.clone();
             let key = files.key(&run)?;
             let _lock = files.lock(&run, None)?;
@@ -130,7 +130,7 @@ impl StoredJournal {
                 let is_same = (there.entries, &there.head) == (row.entries, &row.head);
                 let other =
                     "it is in this journal already, with other entries; import it into another journal";
-                return if is_same { Ok(Taken::Skipped) } else { Err(of_run(&run, other)) };
+                return if is_same { Ok(RunImport::Skipped) } else { Err(of_run(&run, other)) };
             }
             if let Some(pruned) = pruned::find(open.connection(), &run, key)?
                 && (pruned.entries, &*pruned.head) != (row.count(), &*row.head)
@@ -148,14 +148,14 @@ impl StoredJournal {
                 return Err(JournalError::KeyTaken { key: Arc::clone(key), run: of }.into());
             }
             let taken = match row.check(key) {
-                None if is_over => Taken::Own,
-                Some(Broken::Imported) => Taken::Read,
+                None if is_over => RunImport::Own,
+                Some(SealFault::Imported) => RunImport::Read,
                 // Another journal may have gone on with it.
-                None | Some(Broken::OtherKey) => {
+                None | Some(SealFault::OtherKey) => {
                     row.seal_imported(key);
-                    Taken::Read
+                    RunImport::Read
                 }
-                Some(Broken::Changed) => {
+                Some(SealFault::Changed) => {
                     return Err(of_run(&run, "its row was changed since it was exported; export it again"));
                 }
             };
@@ -195,7 +195,7 @@ impl StoredJournal {
 
 /// What came of a run of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Taken {
+enum RunImport {
     /// It was there.
     Skipped,
     /// It is as if it had never left.
@@ -244,9 +244,9 @@ fn of_run(run: &RunId, message: &str) -> Fault {
     JournalError::NotTakenIn { run: run.clone(), message: message.to_owned() }.into()
 }
 
-impl Source {
+impl ExportReader {
     /// The next line without its end. `None`: there is none.
-    fn line(&mut self) -> Result<Option<Vec<u8>>, Wrong> {
+    fn line(&mut self) -> Result<Option<Vec<u8>>, LineError> {
         let mut bytes = Vec::new();
         let read = (&mut self.lines).take(MAX_LINE).read_until(b'\n', &mut bytes);
         self.at += 1;
@@ -259,11 +259,11 @@ impl Source {
         }
     }
 
-    fn wrong(&self, message: &str) -> Wrong {
+    fn wrong(&self, message: &str) -> LineError {
         (self.at, message.to_owned())
     }
 
-    fn first(&mut self) -> Result<(), Wrong> {
+    fn first(&mut self) -> Result<(), LineError> {
         let line = self.line().map_err(|(at, _)| (at, FOREIGN.to_owned()))?;
         let first = line.and_then(|line| serde_json::from_slice::<FirstLine>(&line).ok());
         match first.filter(|first| first.format == FORMAT && first.version > 0) {
@@ -283,13 +283,13 @@ impl Source {
     }
 
     /// The next run, checked. `None`: the export is over.
-    fn next_run(&mut self) -> Result<Option<Ready>, Wrong> {
+    fn next_run(&mut self) -> Result<Option<CheckedRun>, LineError> {
         if self.at == 0 {
             self.first()?;
         }
         loop {
             match self.next()? {
-                Line::Blob(blob) => {
+                DataLine::Blob(blob) => {
                     let kind = ["spec", "manifest"].into_iter().find(|kind| *kind == blob.kind);
                     let hash = kind.map(|kind| Digest::of(kind, blob.body.as_bytes()).to_string());
                     if hash.as_deref() != Some(&*blob.hash) {
@@ -297,10 +297,10 @@ impl Source {
                     }
                     self.blobs.insert(blob.hash.clone(), blob);
                 }
-                Line::Run(fields) => return self.run(*fields).map(Some),
-                Line::Entry(_) => return Err(self.wrong("the entry belongs to no run; export it again")),
-                Line::End { runs } if runs != self.runs => return Err(self.wrong(TORN)),
-                Line::End { .. } => {
+                DataLine::Run(fields) => return self.run(*fields).map(Some),
+                DataLine::Entry(_) => return Err(self.wrong("the entry belongs to no run; export it again")),
+                DataLine::End { runs } if runs != self.runs => return Err(self.wrong(TORN)),
+                DataLine::End { .. } => {
                     return match self.line()? {
                         None => Ok(None),
                         Some(_) => {
@@ -312,7 +312,7 @@ impl Source {
         }
     }
 
-    fn next(&mut self) -> Result<Line, Wrong> {
+    fn next(&mut self) -> Result<DataLine, LineError> {
         let line = self.line()?.ok_or_else(|| self.wrong(TORN))?;
         serde_json::from_slice(&line).map_err(|error| {
             let what = error.to_string();
@@ -322,7 +322,7 @@ impl Source {
     }
 
     /// The entries of a run, each checked against its hash.
-    fn run(&mut self, fields: RunFields) -> Result<Ready, Wrong> {
+    fn run(&mut self, fields: RunFields) -> Result<CheckedRun, LineError> {
         let line = self.at;
         let blob = |hash: &str| {
             let find = self.blobs.get(hash).map(|BlobLine { hash, kind, body }| BlobLine {
@@ -358,7 +358,7 @@ impl Source {
         let (mut prev, mut epoch_before) = (beginning, 0);
         let (mut entries, mut links, mut parsed) = (Vec::new(), Vec::new(), Vec::new());
         for seq in 0..row.count() {
-            let Line::Entry(entry) = self.next()? else { return Err(self.wrong(TORN)) };
+            let DataLine::Entry(entry) = self.next()? else { return Err(self.wrong(TORN)) };
             let (event, notes) = (entry.event.get(), entry.notes.get());
             links.push(prev);
             prev = link(&prev, entry.epoch, event, notes);
@@ -383,7 +383,7 @@ impl Source {
         })?;
         let is_over = row.stop.is_some() && is_over(&row.run, spec, parsed);
         self.runs += 1;
-        Ok(Ready { line, row, label, blobs, beginning, entries, links, is_over })
+        Ok(CheckedRun { line, row, label, blobs, beginning, entries, links, is_over })
     }
 }
 

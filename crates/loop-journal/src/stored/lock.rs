@@ -100,9 +100,7 @@ impl FileLock {
     #[cfg(unix)]
     fn is_in_place(&self) -> bool {
         use std::os::unix::fs::MetadataExt as _;
-        let (Ok(here), Ok(there)) = (self.file.metadata(), fs::metadata(&self.path)) else {
-            return false;
-        };
+        let (Ok(here), Ok(there)) = (self.file.metadata(), fs::metadata(&self.path)) else { return false };
         (here.dev(), here.ino()) == (there.dev(), there.ino())
     }
 

@@ -19,6 +19,7 @@ mod evals;
 mod event;
 mod export;
 mod fault;
+mod files;
 mod heads;
 mod import;
 mod labels;
@@ -28,7 +29,6 @@ mod opened;
 mod outbox;
 mod outside;
 mod page;
-mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod pruned;
@@ -58,31 +58,31 @@ use loop_core::types::RunId;
 use sql::{Connection, Purpose};
 use tokio::sync::Semaphore;
 
-use crate::outbox::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
+use crate::outbox::{ClaimedMessage, DeliveryResult, HookMessage, QueuedMessage};
 use crate::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
 pub use budgets::BatchLock;
 pub use changes::{JournalChange, JournalChanges};
 pub use evals::KeptEval;
 pub use export::{EXPORT_VERSION, Exported};
 use fault::Fault;
-use heads::{Head, Heads, Position};
+use files::JournalFiles;
+use heads::{ChainEnd, Head, Heads};
 pub use import::{ImportedRuns, NotImported};
 pub use labels::{Label, RunLabel};
 use lock::FileLocks;
 use locks::Locks;
 use opened::{Database, Files, behind};
 pub use page::{ListChanges, ListPosition, RunQuery};
-use place::Place;
-pub use pruned::Keeps;
+pub use pruned::KeepReason;
 pub use queue::{Accepted, QueueBounds, QueueLock, QueuedSubmission, Submission, SubmissionState};
 pub use remote::{RemoteAnswer, RemoteRequest};
 use rows::{Claim, LastSpec, Opening, RunRow, Text};
-pub use salvage::{Lost, Salvaged};
+pub use salvage::{LostEntries, SalvagedRun};
 use seal::Key;
 pub use search::SearchTerms;
 pub use stats::JournalStats;
 pub use summary::RunSummary;
-use writer::{Change, Follows, Held, WriterThread};
+use writer::{AppendAfter, OwnedRun, RunAppend, WriterThread};
 
 /// All runs in one SQLite file, or in a PostgreSQL database. Clones share its connections, and the thread that writes for all runs.
 #[derive(Clone, Debug)]
@@ -139,21 +139,21 @@ impl SyncPolicy {
 }
 
 /// What a journal is made of.
-struct Parts {
+struct JournalParts {
     path: PathBuf,
     base: PathBuf,
     database: Database,
     locks: Locks,
     heads: Heads,
     key: Option<Key>,
-    place: Place,
+    place: JournalFiles,
     reader: Connection,
 }
 
 #[derive(Debug)]
 struct Writer {
     journal: StoredJournal,
-    held: Arc<Held>,
+    held: Arc<OwnedRun>,
     /// What is committed with the next entries.
     messages: Vec<HookMessage>,
     /// The ids of the requests that the next entries carry out.
@@ -228,7 +228,7 @@ impl StoredJournal {
         let path = fs::canonicalize(&given).map_err(|error| Fault::from(error).at(&given))?;
         let locks = FileLocks::beside(&path);
         let connection = Connection::Sqlite(schema::connect(&path, &locks)?);
-        let place = Place::of(&path).map_err(|error| Fault::from(error).at(&path))?;
+        let place = JournalFiles::of(&path).map_err(|error| Fault::from(error).at(&path))?;
         let key = if makes_key {
             locks.alone().and_then(|_alone| Key::make(&path).map(Some))
         } else {
@@ -240,7 +240,7 @@ impl StoredJournal {
             key => key.map_err(|error| Fault::from(error).at(&path))?,
         };
         let heads = Heads::beside(&path);
-        Ok(Self::of_parts(Parts {
+        Ok(Self::of_parts(JournalParts {
             base: path.clone(),
             path,
             database: Database::File,
@@ -252,8 +252,8 @@ impl StoredJournal {
         }))
     }
 
-    fn of_parts(parts: Parts) -> Self {
-        let Parts { path, base, database, locks, heads, key, place, reader } = parts;
+    fn of_parts(parts: JournalParts) -> Self {
+        let JournalParts { path, base, database, locks, heads, key, place, reader } = parts;
         let files = Arc::new(Files {
             path,
             base,
@@ -418,13 +418,13 @@ impl Journal for StoredJournal {
             let is_synced = sync != SyncPolicy::None;
             let head = files.heads.create(&run, key, opening.beginning, is_synced)?;
             files.synced_heads.fetch_add(is_synced.into(), Ordering::Relaxed);
-            Ok((Held { claim: Claim::first(&run), head, _lock: lock }, opening, entry))
+            Ok((OwnedRun { claim: Claim::first(&run), head, _lock: lock }, opening, entry))
         });
         let (held, opening, entry) = prepared.await?;
         let mut writer = Writer::new(self, held);
         writer.announce(messages);
         let durability = sync.of(Durability::Committed);
-        writer.commit(Follows::Beginning(Box::new(opening)), vec![entry], durability).await?;
+        writer.commit(AppendAfter::Beginning(Box::new(opening)), vec![entry], durability).await?;
         Ok(Box::new(writer))
     }
 
@@ -445,7 +445,7 @@ impl Journal for StoredJournal {
                     let stored = read::recorded(connection, &run, files.key.as_ref())?;
                     let stored = stored.ok_or_else(|| files.unknown(&run))?;
                     let beginning = stored.beginning;
-                    let has = Position {
+                    let has = ChainEnd {
                         entries: stored.hashes.len() as u64,
                         hash: stored.hashes.last().copied().unwrap_or(stored.beginning),
                     };
@@ -467,7 +467,7 @@ impl Journal for StoredJournal {
                     head
                 }
             };
-            Ok((recorded, Held { claim, head, _lock: lock }))
+            Ok((recorded, OwnedRun { claim, head, _lock: lock }))
         });
         let (recorded, held) = taken.await?;
         Ok((recorded, Box::new(Writer::new(self, held))))
@@ -538,13 +538,13 @@ impl Journal for StoredJournal {
         self.claimed(message).await
     }
 
-    async fn settle_message(&self, message: &str, delivered: &Delivered) -> Result<(), JournalError> {
+    async fn settle_message(&self, message: &str, delivered: &DeliveryResult) -> Result<(), JournalError> {
         self.settled(message, delivered).await
     }
 }
 
 impl Writer {
-    fn new(journal: &StoredJournal, held: Held) -> Self {
+    fn new(journal: &StoredJournal, held: OwnedRun) -> Self {
         Self {
             journal: journal.clone(),
             held: Arc::new(held),
@@ -556,13 +556,13 @@ impl Writer {
 
     async fn commit(
         &mut self,
-        follows: Follows,
+        follows: AppendAfter,
         entries: Vec<Text>,
         durability: Durability,
     ) -> Result<(), JournalError> {
         let (messages, requests) = (std::mem::take(&mut self.messages), std::mem::take(&mut self.requests));
         let held = Arc::clone(&self.held);
-        let change = Change { held, follows, entries, messages, requests, durability };
+        let change = RunAppend { held, follows, entries, messages, requests, durability };
         self.row = Some(self.journal.store.writer.commit(change).await?);
         Ok(())
     }
@@ -616,7 +616,7 @@ impl RunWriter for Writer {
         // The entries before one that is refused are whole.
         if !texts.is_empty() {
             let (durability, row) = (self.journal.sync.of(asked), self.row.take());
-            self.commit(Follows::Row(row), texts, durability).await.map_err(|error| (0, error))?;
+            self.commit(AppendAfter::Row(row), texts, durability).await.map_err(|error| (0, error))?;
         }
         refused.map_or(Ok(()), Err)
     }

@@ -9,11 +9,11 @@ use loop_core::types::RunId;
 #[cfg(feature = "postgres")]
 use super::fault;
 use super::fault::Fault;
+use super::files::JournalFiles;
 use super::heads::{Head, Heads};
 use super::locks::{Locks, NotTaken, RunLock};
-use super::place::Place;
-use super::read::Stored;
-use super::seal::{Broken, Key};
+use super::read::RunData;
+use super::seal::{Key, SealFault};
 use super::sql::Connection;
 use super::{clock, pruned, rows, schema};
 use crate::{JournalError, Recorded};
@@ -30,7 +30,7 @@ pub(super) struct Files {
     pub(super) heads: Heads,
     /// `None` where it cannot be read: then nothing is written, and nothing vouched for.
     pub(super) key: Option<Key>,
-    pub(super) place: Place,
+    pub(super) place: JournalFiles,
     pub(super) entries: AtomicU64,
     pub(super) commits: AtomicU64,
     pub(super) synced_commits: AtomicU64,
@@ -61,19 +61,19 @@ impl Files {
     }
 
     /// Says of a run that was read why it may not be resumed, and how long ago its last entry was written.
-    pub(super) fn verify(&self, run: &RunId, stored: Stored, head: Option<Head>) -> Result<Recorded, Fault> {
-        let Stored { mut recorded, hashes, beginning, broken } = stored;
+    pub(super) fn verify(&self, run: &RunId, stored: RunData, head: Option<Head>) -> Result<Recorded, Fault> {
+        let RunData { mut recorded, hashes, beginning, broken } = stored;
         if self.key.is_none() {
             recorded.unverified = Some(self.no_key().into());
             return Ok(recorded);
         }
-        if broken == Some(Broken::OtherKey) {
+        if broken == Some(SealFault::OtherKey) {
             recorded.unverified = Some(rows::OTHER_KEY.into());
             return Ok(recorded);
         }
         if head.is_none() && self.is_shared() {
             // Another machine wrote it.
-            if broken == Some(Broken::Imported) {
+            if broken == Some(SealFault::Imported) {
                 recorded.unverified = Some(rows::IMPORTED.into());
             }
             return Ok(recorded);
@@ -105,7 +105,7 @@ impl Files {
                 Some(_) | None => {}
             }
         }
-        if broken == Some(Broken::Imported) {
+        if broken == Some(SealFault::Imported) {
             recorded.unverified = Some(rows::IMPORTED.into());
         } else if head.committed.entries == hashes.len() as u64 {
             recorded.since_last_ms = head.written.zip(now).and_then(|(then, now)| then.until(&now));

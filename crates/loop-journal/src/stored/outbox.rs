@@ -9,7 +9,7 @@ use super::StoredJournal;
 use super::fault::Fault;
 use super::locks::NotTaken;
 use super::seal::Key;
-use crate::outbox::{ClaimedMessage, Delivered, HookEvent, HookMessage, QueuedMessage};
+use crate::outbox::{ClaimedMessage, DeliveryResult, HookEvent, HookMessage, QueuedMessage};
 use crate::{Durability, JournalError};
 
 /// Journals without messages have no such table.
@@ -117,16 +117,16 @@ impl StoredJournal {
         claimed.await
     }
 
-    pub(super) async fn settled(&self, id: &str, delivered: &Delivered) -> Result<(), JournalError> {
+    pub(super) async fn settled(&self, id: &str, delivered: &DeliveryResult) -> Result<(), JournalError> {
         let (id, delivered) = (id.to_owned(), delivered.clone());
         let settled = self.store.writer.alone(move |files, open| {
             files.place.holds(&files.path)?;
             open.commit_for(Purpose::Rows, files, Durability::Committed, |connection| {
                 match &delivered {
-                    Delivered::Yes => {
+                    DeliveryResult::Yes => {
                         connection.execute("DELETE FROM outbox WHERE id = ?1", [&id])?;
                     }
-                    Delivered::No { error, next_unix_ms } => {
+                    DeliveryResult::No { error, next_unix_ms } => {
                         let later = "UPDATE outbox SET failures = failures + 1, error = ?2, next_ms = ?3 WHERE id = ?1";
                         connection.execute(later, params![id, error, next_unix_ms])?;
                     }

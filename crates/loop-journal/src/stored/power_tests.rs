@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::heads::record;
 use super::*;
 
-struct Machine {
+struct TestMachine {
     folder: TempDir,
     run: RunId,
 }
@@ -48,7 +48,7 @@ pub(super) fn opening() -> (Header, Arc<Entry>) {
     (header, Arc::new(Entry { seq: 0, event, notes }))
 }
 
-impl Machine {
+impl TestMachine {
     /// A run with seven entries, of which the third was synced; the power fails behind the fifth.
     async fn new() -> Self {
         let machine = Self { folder: tempfile::tempdir().unwrap(), run: RunId::new("r1") };
@@ -126,7 +126,7 @@ fn why(result: Result<usize, JournalError>) -> String {
 
 #[tokio::test]
 async fn a_power_failure_takes_entries_that_were_not_synced_and_the_run_resumes_before_them() {
-    let machine = Machine::new().await;
+    let machine = TestMachine::new().await;
     let head = machine.head().2;
     assert_eq!((head.committed.entries, head.synced.entries), (7, 3));
     machine.restarted(|_| ());
@@ -138,18 +138,18 @@ async fn a_power_failure_takes_entries_that_were_not_synced_and_the_run_resumes_
 
 #[tokio::test]
 async fn the_same_journal_without_a_new_start_of_the_machine_was_rolled_back() {
-    let machine = Machine::new().await;
+    let machine = TestMachine::new().await;
     assert!(why(machine.resumed().await).contains("the journal has 5 of its entries, and there were 7"));
 }
 
 #[tokio::test]
 async fn nothing_that_was_synced_may_be_missing_or_another_also_after_a_new_start() {
-    let machine = Machine::new().await;
-    machine.restarted(|head| head.synced = Position { entries: 6, hash: head.committed.hash });
+    let machine = TestMachine::new().await;
+    machine.restarted(|head| head.synced = ChainEnd { entries: 6, hash: head.committed.hash });
     assert!(why(machine.resumed().await).contains("it was rolled back"));
     let journal = StoredJournal::open_existing(machine.path()).unwrap();
     assert!(journal.runs().await.unwrap()[0].trouble.is_some());
-    machine.restarted(|head| head.synced = Position { entries: 4, hash: head.committed.hash });
+    machine.restarted(|head| head.synced = ChainEnd { entries: 4, hash: head.committed.hash });
     assert!(machine.resumed().await.is_err());
 }
 

@@ -10,13 +10,13 @@ use super::StoredJournal;
 use super::fault::Fault;
 use super::outbox;
 use super::rows::{CHANGED, OTHER_KEY, RunRow, corrupt};
-use super::seal::{Broken, Key};
+use super::seal::{Key, SealFault};
 use super::search;
 use crate::{Durability, JournalError, unix_ms};
 
 /// Why a run is not pruned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Keeps {
+pub enum KeepReason {
     /// It has not ended, or its outcome is not saved yet.
     NotEnded,
     /// A process writes it.
@@ -33,7 +33,7 @@ pub enum Keeps {
     Damaged,
 }
 
-impl fmt::Display for Keeps {
+impl fmt::Display for KeepReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotEnded => f.write_str("it has not ended"),
@@ -50,7 +50,7 @@ impl fmt::Display for Keeps {
 
 /// What stays of a pruned run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pruned {
+pub(super) struct PrunedRun {
     /// When it was pruned, in milliseconds since 1970 (UTC).
     pub(super) unix_ms: u64,
     pub(super) entries: u64,
@@ -85,14 +85,14 @@ fn record(row: &sql::Row<'_>) -> sql::Result<Record> {
 }
 
 /// The record, if the key made its seal.
-fn sealed(record: Record, key: &Key) -> Option<(RunId, Pruned)> {
+fn sealed(record: Record, key: &Key) -> Option<(RunId, PrunedRun)> {
     let (run, at, entries, head, request_key, seal) = record;
     let fields = fields(&run, [at, entries], &head, request_key.as_deref());
     if key.check(&seal, TAG, &fields.each_ref().map(String::as_str)).is_some() {
         return None;
     }
     let count = |number: i64| u64::try_from(number).unwrap_or_default();
-    Some((RunId::new(run), Pruned { unix_ms: count(at), entries: count(entries), head }))
+    Some((RunId::new(run), PrunedRun { unix_ms: count(at), entries: count(entries), head }))
 }
 
 fn fields(run: &str, numbers: [i64; 2], head: &str, request_key: Option<&str>) -> [String; 5] {
@@ -102,7 +102,7 @@ fn fields(run: &str, numbers: [i64; 2], head: &str, request_key: Option<&str>) -
 }
 
 /// The record of a pruned run. One without the key's seal counts for nothing.
-pub(super) fn find(connection: &Connection, run: &RunId, key: &Key) -> Result<Option<Pruned>, Fault> {
+pub(super) fn find(connection: &Connection, run: &RunId, key: &Key) -> Result<Option<PrunedRun>, Fault> {
     if !connection.has_table("pruned")? {
         return Ok(None);
     }
@@ -149,24 +149,24 @@ impl StoredJournal {
                     return Err(files.gone(connection, &run)?.into());
                 };
                 match row.check(key) {
-                    None | Some(Broken::Imported) => {}
-                    Some(Broken::Changed) => {
+                    None | Some(SealFault::Imported) => {}
+                    Some(SealFault::Changed) => {
                         return Err(corrupt(&run, row.count().saturating_sub(1), CHANGED));
                     }
-                    Some(Broken::OtherKey) => {
+                    Some(SealFault::OtherKey) => {
                         return Err(Fault::Stated(format!("run {run}: {OTHER_KEY}")));
                     }
                 }
                 // What was rolled back may have gone on.
                 let is_behind =
                     head.as_ref().map_or(!files.is_shared(), |head| head.committed.entries > row.count());
-                let is_imported = row.check(key) == Some(Broken::Imported);
+                let is_imported = row.check(key) == Some(SealFault::Imported);
                 let why =
                     match (row.stop.is_none() && !is_imported, is_behind, outbox::count(connection, &run)?) {
-                        (true, _, _) => Some(Keeps::NotEnded),
-                        (false, true, _) => Some(Keeps::Damaged),
+                        (true, _, _) => Some(KeepReason::NotEnded),
+                        (false, true, _) => Some(KeepReason::Damaged),
                         (false, false, 0) => None,
-                        (false, false, left) => Some(Keeps::Messages(left)),
+                        (false, false, left) => Some(KeepReason::Messages(left)),
                     };
                 if let Some(why) = why {
                     return Err(JournalError::Kept { run: run.clone(), why }.into());

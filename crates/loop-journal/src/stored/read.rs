@@ -11,7 +11,7 @@ use loop_core::{EventKind, RunSpec, StopReason};
 use super::event;
 use super::fault::Fault;
 use super::rows::{CHANGED, RunRow, cell, corrupt, link, parse, root, stop_of};
-use super::seal::{Broken, Key};
+use super::seal::{Key, SealFault};
 use crate::{Entry, JournalError, Recorded};
 
 /// The part of a spec that every version has: what it says decides whether the rest can be read.
@@ -21,13 +21,13 @@ pub(super) struct SpecVersion {
 }
 
 /// A run as it is stored, and the hash of each of its entries.
-pub(super) struct Stored {
+pub(super) struct RunData {
     pub(super) recorded: Recorded,
     pub(super) hashes: Vec<Digest>,
     /// What the first entry follows.
     pub(super) beginning: Digest,
     /// Why its row is not sealed by the key; `None` where it is, or there is no key.
-    pub(super) broken: Option<Broken>,
+    pub(super) broken: Option<SealFault>,
 }
 
 /// Everything about a run, checked; `None` when there is none of this name.
@@ -35,10 +35,10 @@ pub(super) fn recorded(
     connection: &Connection,
     run: &RunId,
     key: Option<&Key>,
-) -> Result<Option<Stored>, Fault> {
+) -> Result<Option<RunData>, Fault> {
     let Some(row) = RunRow::find(connection, run)? else { return Ok(None) };
     let broken = key.and_then(|key| row.check(key));
-    if broken == Some(Broken::Changed) {
+    if broken == Some(SealFault::Changed) {
         return Err(corrupt(run, row.count().saturating_sub(1), CHANGED));
     }
     let (spec, manifest) = given(connection, &row)?;
@@ -68,10 +68,10 @@ pub(super) fn recorded(
         origin: row.origin,
         entries,
         unverified: None,
-        imported: broken == Some(Broken::Imported),
+        imported: broken == Some(SealFault::Imported),
         since_last_ms: None,
     };
-    Ok(Some(Stored { recorded, hashes, beginning, broken }))
+    Ok(Some(RunData { recorded, hashes, beginning, broken }))
 }
 
 /// The hash of an entry as what follows it has it: the next entry, or the run's row. `None`: nothing follows it.
@@ -166,7 +166,7 @@ pub(super) fn chain(connection: &Connection, run: &RunId, beginning: Digest) -> 
     let mut chain = Chain { entries: Vec::new(), hashes: Vec::new(), fault: None, unknown: None };
     let (mut prev, mut epoch_before) = (beginning, 0);
     loop {
-        let read = rows.next().map_err(|error| Broke::Entry(error.into())).and_then(|row| {
+        let read = rows.next().map_err(|error| ChainBreak::Entry(error.into())).and_then(|row| {
             let seq = chain.entries.len() as u64;
             row.map(|row| next_entry(&row, run, seq, prev, epoch_before)).transpose()
         });
@@ -179,13 +179,13 @@ pub(super) fn chain(connection: &Connection, run: &RunId, beginning: Digest) -> 
             Ok(None) => return Ok(chain),
             Err(broken) => {
                 // Of two entries that do not fit each other, neither is known to be the one that was written.
-                if matches!(broken, Broke::Link(_)) {
+                if matches!(broken, ChainBreak::Link(_)) {
                     chain.entries.pop();
                     chain.hashes.pop();
                 }
                 chain.fault = Some(match broken {
-                    Broke::Link(fault) | Broke::Entry(fault) => fault,
-                    Broke::Unknown(unknown) => {
+                    ChainBreak::Link(fault) | ChainBreak::Entry(fault) => fault,
+                    ChainBreak::Unknown(unknown) => {
                         let (seq, message) = (chain.entries.len() as u64, unknown.message.clone());
                         chain.unknown = Some(unknown);
                         corrupt(run, seq, message)
@@ -198,7 +198,7 @@ pub(super) fn chain(connection: &Connection, run: &RunId, beginning: Digest) -> 
 }
 
 /// Where a chain ends before its end.
-enum Broke {
+enum ChainBreak {
     /// An entry cannot be read, or is missing.
     Entry(Fault),
     /// An entry does not carry the hash of the one before it.
@@ -207,7 +207,7 @@ enum Broke {
     Unknown(Unknown),
 }
 
-impl From<Fault> for Broke {
+impl From<Fault> for ChainBreak {
     fn from(fault: Fault) -> Self {
         Self::Entry(fault)
     }
@@ -220,14 +220,14 @@ fn next_entry(
     seq: u64,
     prev: Digest,
     epoch_before: i64,
-) -> Result<(Entry, i64, Digest), Broke> {
+) -> Result<(Entry, i64, Digest), ChainBreak> {
     if u64::try_from(cell::<i64>(row, 0, run, seq)?) != Ok(seq) {
         return Err(corrupt(run, seq, "the entry is missing").into());
     }
     let (epoch, prev_hash): (i64, String) = (cell(row, 1, run, seq)?, cell(row, 2, run, seq)?);
     let (event, notes): (String, String) = (cell(row, 3, run, seq)?, cell(row, 4, run, seq)?);
     if prev_hash != prev.to_string() {
-        return Err(Broke::Link(corrupt(run, seq.saturating_sub(1), CHANGED)));
+        return Err(ChainBreak::Link(corrupt(run, seq.saturating_sub(1), CHANGED)));
     }
     if epoch < epoch_before {
         return Err(corrupt(run, seq, "written by a process that had lost the run to another one").into());
@@ -238,7 +238,7 @@ fn next_entry(
         (Ok(event::ReadEvent(event)), Ok(notes)) => Ok((Entry { seq, event, notes }, epoch, hash)),
         (Err(fault), _) | (_, Err(fault)) if is_json(&event) && is_json(&notes) => match fault {
             Fault::Journal(JournalError::Corrupt { message, .. }) => {
-                Err(Broke::Unknown(Unknown { hash, message }))
+                Err(ChainBreak::Unknown(Unknown { hash, message }))
             }
             fault => Err(fault.into()),
         },

@@ -11,9 +11,9 @@ use uuid::Uuid;
 
 use super::event;
 use super::fault::Fault;
-use super::heads::Position;
+use super::heads::ChainEnd;
 use super::pruned;
-use super::seal::{Begun, Broken, Key};
+use super::seal::{Key, SealFault, SealPrefix};
 use crate::{Entry, Header, JournalError, RunLine};
 
 /// A writer's right to append to a run: valid until another one takes over.
@@ -46,7 +46,7 @@ pub(super) struct RunRow {
     pub(super) seal: String,
     /// The fields before `stop`, digested for the seals of the rows after this one. They do not change while a run is
     /// written.
-    pub(super) begun: Option<Arc<Begun>>,
+    pub(super) begun: Option<Arc<SealPrefix>>,
 }
 
 const COLUMNS: &str = "run, unix_ms, domain, item, title, spec, manifest, origin, request_key, stop, epoch,
@@ -125,12 +125,12 @@ impl RunRow {
         self.seal = self.sealed(|kept, changing| key.seal(IMPORTED_TAG, &all(kept, changing)));
     }
 
-    pub(super) fn check(&self, key: &Key) -> Option<Broken> {
+    pub(super) fn check(&self, key: &Key) -> Option<SealFault> {
         self.sealed(|kept, changing| {
             let fields = all(kept, changing);
             match key.check(&self.seal, TAG, &fields) {
-                Some(Broken::Changed) if key.check(&self.seal, IMPORTED_TAG, &fields).is_none() => {
-                    Some(Broken::Imported)
+                Some(SealFault::Changed) if key.check(&self.seal, IMPORTED_TAG, &fields).is_none() => {
+                    Some(SealFault::Imported)
                 }
                 checked => checked,
             }
@@ -176,8 +176,8 @@ impl RunRow {
     }
 
     /// The number of its entries and the hash of the last.
-    pub(super) fn position(&self) -> Result<Position, Fault> {
-        Ok(Position { entries: self.count(), hash: self.hash()? })
+    pub(super) fn position(&self) -> Result<ChainEnd, Fault> {
+        Ok(ChainEnd { entries: self.count(), hash: self.hash()? })
     }
 
     /// Takes entries into the row: how many there are, the hash of the last, and why the run stopped. Returns for each
@@ -223,8 +223,8 @@ pub(super) fn run_of_key(
         return pruned::run_of_key(connection, key);
     };
     match seal.and_then(|seal| row.check(seal)) {
-        Some(Broken::Changed) => Err(corrupt(&row.run, row.count().saturating_sub(1), CHANGED)),
-        Some(Broken::OtherKey | Broken::Imported) | None => Ok(Some(row.run)),
+        Some(SealFault::Changed) => Err(corrupt(&row.run, row.count().saturating_sub(1), CHANGED)),
+        Some(SealFault::OtherKey | SealFault::Imported) | None => Ok(Some(row.run)),
     }
 }
 
@@ -361,9 +361,7 @@ pub(super) fn append(
     {
         return Ok(Some(row));
     }
-    let Some(row) = RunRow::find(connection, &claim.run)? else {
-        return Ok(None);
-    };
+    let Some(row) = RunRow::find(connection, &claim.run)? else { return Ok(None) };
     if (row.epoch, &row.writer_token) != (claim.epoch, &claim.token) {
         let pid = u32::try_from(row.writer_pid).unwrap_or_default();
         return Err(JournalError::Busy { run: claim.run.clone(), pid }.into());
@@ -517,11 +515,11 @@ pub(super) fn lines_where(
                     stop,
                     // The database does not know: it is asked of the lock.
                     is_written: false,
-                    is_imported: broken == Some(Broken::Imported),
+                    is_imported: broken == Some(SealFault::Imported),
                     trouble: match broken {
-                        None | Some(Broken::Imported) => None,
-                        Some(Broken::Changed) => Some(CHANGED.into()),
-                        Some(Broken::OtherKey) => Some(OTHER_KEY.into()),
+                        None | Some(SealFault::Imported) => None,
+                        Some(SealFault::Changed) => Some(CHANGED.into()),
+                        Some(SealFault::OtherKey) => Some(OTHER_KEY.into()),
                     },
                     origin: found.origin,
                     domain: found.domain,

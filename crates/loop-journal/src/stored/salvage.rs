@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use loop_core::types::RunId;
 
-use super::heads::{Head, Position};
+use super::heads::{ChainEnd, Head};
 use super::lock::file_name;
 use super::pruned;
 use super::read::{self, Chain};
 use super::rows::{CHANGED, OTHER_KEY, RunRow, corrupt};
-use super::seal::Broken;
+use super::seal::SealFault;
 use super::sql::{NONE, Row};
 use super::{Files, StoredJournal};
 use crate::stored::fault::Fault;
@@ -18,7 +18,7 @@ use crate::{JournalError, Recorded};
 
 /// The good entries of a run, from the first on.
 #[derive(Clone, Debug)]
-pub struct Salvaged {
+pub struct SalvagedRun {
     /// The entries whose chain holds and that can be read, with spec, manifest and origin. Its `unverified` is set if the
     /// key's records do not vouch for all of them.
     pub recorded: Recorded,
@@ -26,14 +26,14 @@ pub struct Salvaged {
     /// belong to an unbroken chain, which a program without the key can make.
     pub vouched: u64,
     /// What is missing behind the entries.
-    pub lost: Lost,
+    pub lost: LostEntries,
     /// What is wrong with the stored run. `None`: nothing is.
     pub fault: Option<Arc<str>>,
 }
 
 /// What a damaged run has lost behind its good entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
+pub enum LostEntries {
     /// Nothing: the key's records count as many entries.
     Nothing,
     /// The key's records count this many more entries. Each of them may have announced an effect.
@@ -48,7 +48,7 @@ impl StoredJournal {
     ///
     /// # Errors
     /// If there is no such run, or if not even its first entry, its spec and its tool manifest can be read.
-    pub async fn salvage(&self, run: &RunId) -> Result<Salvaged, JournalError> {
+    pub async fn salvage(&self, run: &RunId) -> Result<SalvagedRun, JournalError> {
         let run = run.clone();
         let read = self.reading(move |files, connection| {
             let head = files.head(&run).ok().flatten();
@@ -61,23 +61,24 @@ impl StoredJournal {
                 return Err(fault.unwrap_or_else(|| corrupt(&run, 0, "it has no entries")));
             }
             let broken = files.key.as_ref().and_then(|key| row.check(key));
-            let sealed = files.key.is_some() && matches!(broken, None | Some(Broken::Imported));
+            let sealed = files.key.is_some() && matches!(broken, None | Some(SealFault::Imported));
             let hash_at = |entries: u64| match usize::try_from(entries) {
                 Ok(0) => Some(beginning),
                 entries => entries.ok().and_then(|entries| hashes.get(entries - 1).copied()),
             };
             let of_row = sealed.then(|| row.position()).transpose()?;
             let known = positions(of_row, head.as_ref());
-            let matches = |known: &&Position| hash_at(known.entries) == Some(known.hash);
+            let matches = |known: &&ChainEnd| hash_at(known.entries) == Some(known.hash);
             let vouched = known.iter().filter(matches).map(|known| known.entries).max().unwrap_or_default();
             let has = entries.len() as u64;
             let lost = match known.iter().map(|known| known.entries).max() {
-                None => Lost::Unknown,
-                Some(known) if known > has => Lost::Entries(known - has),
-                Some(_) => Lost::Nothing,
+                None => LostEntries::Unknown,
+                Some(known) if known > has => LostEntries::Entries(known - has),
+                Some(_) => LostEntries::Nothing,
             };
-            let known_more = matches!(lost, Lost::Entries(_))
-                .then(|| super::behind(has, has + if let Lost::Entries(more) = lost { more } else { 0 }));
+            let known_more = matches!(lost, LostEntries::Entries(_)).then(|| {
+                super::behind(has, has + if let LostEntries::Entries(more) = lost { more } else { 0 })
+            });
             let fault = fault.map(|fault| fault.at(&files.path).to_string());
             let fault = fault.or_else(|| whole(files, &row, &spec, &entries, broken, &known, vouched));
             let fault: Option<Arc<str>> = fault.or(known_more).map(Into::into);
@@ -86,11 +87,11 @@ impl StoredJournal {
                 manifest,
                 origin: row.origin,
                 entries,
-                unverified: fault.clone().filter(|_| vouched < has || lost != Lost::Nothing),
-                imported: broken == Some(Broken::Imported),
+                unverified: fault.clone().filter(|_| vouched < has || lost != LostEntries::Nothing),
+                imported: broken == Some(SealFault::Imported),
                 since_last_ms: None,
             };
-            Ok(Salvaged { recorded, vouched, lost, fault })
+            Ok(SalvagedRun { recorded, vouched, lost, fault })
         });
         read.await
     }
@@ -125,7 +126,7 @@ impl StoredJournal {
 }
 
 /// How far the run had come, by each record that the key made.
-fn positions(of_row: Option<Position>, head: Option<&Head>) -> Vec<Position> {
+fn positions(of_row: Option<ChainEnd>, head: Option<&Head>) -> Vec<ChainEnd> {
     let of_head = head.into_iter().flat_map(|head| [head.committed, head.synced]);
     of_row.into_iter().chain(of_head).collect()
 }
@@ -136,8 +137,8 @@ fn whole(
     row: &RunRow,
     spec: &loop_core::RunSpec,
     entries: &[crate::Entry],
-    broken: Option<Broken>,
-    known: &[Position],
+    broken: Option<SealFault>,
+    known: &[ChainEnd],
     vouched: u64,
 ) -> Option<String> {
     let has = entries.len() as u64;
@@ -146,9 +147,9 @@ fn whole(
         return Some(files.no_key());
     }
     match broken {
-        Some(Broken::Changed) => return Some(at(corrupt(&row.run, has.saturating_sub(1), CHANGED))),
-        Some(Broken::OtherKey) => return Some(OTHER_KEY.to_owned()),
-        None | Some(Broken::Imported) => {}
+        Some(SealFault::Changed) => return Some(at(corrupt(&row.run, has.saturating_sub(1), CHANGED))),
+        Some(SealFault::OtherKey) => return Some(OTHER_KEY.to_owned()),
+        None | Some(SealFault::Imported) => {}
     }
     if known.iter().any(|known| known.entries <= has && known.entries > vouched) {
         return Some(at(corrupt(&row.run, vouched, CHANGED)));

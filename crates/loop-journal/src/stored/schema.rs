@@ -89,7 +89,7 @@ pub(super) fn expect_file(path: &Path) -> Result<(), JournalError> {
 
 /// Opens the file, and lays its tables if it is empty.
 pub(super) fn connect(path: &Path, locks: &FileLocks) -> Result<Connection, JournalError> {
-    let opened = open(path, Mode::Write).and_then(|mut connection| {
+    let opened = open(path, OpenMode::Write).and_then(|mut connection| {
         let format = format_of(&mut connection, path)?;
         Ok((connection, format))
     });
@@ -107,19 +107,19 @@ pub(super) fn connect(path: &Path, locks: &FileLocks) -> Result<Connection, Jour
 
 /// How the file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum OpenMode {
     Write,
     /// It lies where nothing can be written, and nothing is written there: without a log, without locks.
     Still,
 }
 
-fn open(path: &Path, mode: Mode) -> Result<Connection, Fault> {
+fn open(path: &Path, mode: OpenMode) -> Result<Connection, Fault> {
     let connection = match mode {
-        Mode::Write => {
+        OpenMode::Write => {
             let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             Connection::open_with_flags(path, flags)?
         }
-        Mode::Still => {
+        OpenMode::Still => {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
                 | OpenFlags::SQLITE_OPEN_NO_MUTEX
                 | OpenFlags::SQLITE_OPEN_URI;
@@ -162,7 +162,7 @@ fn read_only(path: &Path, why: Fault) -> Result<(Connection, u32), JournalError>
     if fs::File::open(path).is_err() {
         return Err(why.at(path));
     }
-    let opened = open(path, Mode::Still).and_then(|mut connection| {
+    let opened = open(path, OpenMode::Still).and_then(|mut connection| {
         let format = format_of(&mut connection, path)?;
         Ok((connection, format))
     });

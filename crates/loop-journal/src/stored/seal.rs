@@ -95,12 +95,12 @@ impl Key {
     }
 
     /// The first fields of seals under a tag, digested once for all of them.
-    pub(super) fn begin(&self, tag: &str, fields: &[&str]) -> Begun {
-        Begun(self.hmac.begin(&message(std::iter::once(&tag).chain(fields))))
+    pub(super) fn begin(&self, tag: &str, fields: &[&str]) -> SealPrefix {
+        SealPrefix(self.hmac.begin(&message(std::iter::once(&tag).chain(fields))))
     }
 
     /// The seal of the fields that begin so and of the `rest`: the same as [`seal`](Self::seal) of all of them.
-    pub(super) fn seal_begun(&self, begun: &Begun, rest: &[&str]) -> String {
+    pub(super) fn seal_begun(&self, begun: &SealPrefix, rest: &[&str]) -> String {
         self.named(begun.0.of(&message(rest.iter())))
     }
 
@@ -113,22 +113,22 @@ impl Key {
     }
 
     /// Why a seal does not hold; `None` where it does.
-    pub(super) fn check(&self, seal: &str, tag: &str, fields: &[&str]) -> Option<Broken> {
+    pub(super) fn check(&self, seal: &str, tag: &str, fields: &[&str]) -> Option<SealFault> {
         if same(self.seal(tag, fields).as_bytes(), seal.as_bytes()) {
             return None;
         }
         let is_own = seal.split_once('-').is_some_and(|(name, _)| name == self.name);
-        Some(if is_own { Broken::Changed } else { Broken::OtherKey })
+        Some(if is_own { SealFault::Changed } else { SealFault::OtherKey })
     }
 }
 
 /// The first fields of seals.
 #[derive(Clone)]
-pub(super) struct Begun(HmacKey);
+pub(super) struct SealPrefix(HmacKey);
 
-impl std::fmt::Debug for Begun {
+impl std::fmt::Debug for SealPrefix {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Begun")
+        f.write_str("SealPrefix")
     }
 }
 
@@ -144,7 +144,7 @@ fn message<'a>(fields: impl Iterator<Item = &'a &'a str> + Clone) -> Vec<u8> {
 
 /// Why a seal does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(super) enum SealFault {
     /// What it is over was changed.
     Changed,
     /// It was made with another key.
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(key.seal_begun(&key.begin("row", &["a"]), &["b"]), seal);
         assert_eq!(again.check(&seal, "row", &["a", "b"]), None);
         for (tag, fields) in [("row", ["ab", ""]), ("head", ["a", "b"]), ("row", ["a", "c"])] {
-            assert_eq!(key.check(&seal, tag, &fields), Some(Broken::Changed));
+            assert_eq!(key.check(&seal, tag, &fields), Some(SealFault::Changed));
         }
         #[cfg(unix)]
         {
@@ -209,7 +209,7 @@ mod tests {
         }
         fs::remove_file(Key::path(&path)).unwrap();
         let other = Key::make(&path).unwrap();
-        assert_eq!(other.check(&seal, "row", &["a", "b"]), Some(Broken::OtherKey));
+        assert_eq!(other.check(&seal, "row", &["a", "b"]), Some(SealFault::OtherKey));
         fs::write(Key::path(&path), "short").unwrap();
         assert!(Key::read(&path).is_err());
     }

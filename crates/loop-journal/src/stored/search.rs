@@ -123,13 +123,13 @@ fn words(text: &str) -> impl Iterator<Item = String> {
 
 /// The words of a run that has ended, with its last entry. It has no parts if it cannot be read.
 #[derive(Clone, Debug)]
-struct Indexed {
+struct IndexedRun {
     run: String,
     head: String,
     parts: Vec<Vec<String>>,
 }
 
-impl Indexed {
+impl IndexedRun {
     fn bytes(&self) -> usize {
         self.parts.iter().flatten().map(|word| word.len() + 1).sum()
     }
@@ -173,7 +173,7 @@ impl StoredJournal {
             left = left.saturating_sub(read.len() as u64);
             let mut together = Vec::new();
             for run in read {
-                let bytes: usize = together.iter().map(Indexed::bytes).sum();
+                let bytes: usize = together.iter().map(IndexedRun::bytes).sum();
                 if !together.is_empty() && bytes + run.bytes() > WRITTEN_TOGETHER {
                     self.keep_words(std::mem::take(&mut together)).await?;
                 }
@@ -198,9 +198,9 @@ impl StoredJournal {
         .await
     }
 
-    async fn keep_words(&self, runs: Vec<Indexed>) -> Result<(), JournalError> {
+    async fn keep_words(&self, runs: Vec<IndexedRun>) -> Result<(), JournalError> {
         let keep = move |_: &_, connection: &Connection| {
-            for Indexed { run, head, parts } in &runs {
+            for IndexedRun { run, head, parts } in &runs {
                 // A run that was pruned, or has more entries, is left out.
                 let put = "INSERT INTO search_runs (run, head) SELECT run, head FROM runs WHERE run = ?1 AND head = ?2
                            ON CONFLICT (run) DO UPDATE SET head = excluded.head";
@@ -262,7 +262,7 @@ fn unindexed(
     files: &super::Files,
     connection: &mut Connection,
     before: Option<String>,
-) -> Result<Vec<Indexed>, Fault> {
+) -> Result<Vec<IndexedRun>, Fault> {
     let transaction = connection.transaction()?;
     let older = if before.is_some() { "AND runs.run < ?1" } else { "" };
     let list =
@@ -279,7 +279,7 @@ fn unindexed(
             // It has no words: `verify` says what is wrong with it.
             Err(_) => None,
         };
-        read.push(Indexed { run, head, parts: parts.unwrap_or_default() });
+        read.push(IndexedRun { run, head, parts: parts.unwrap_or_default() });
     }
     Ok(read)
 }

@@ -43,7 +43,7 @@ const TABLE: &str = "
 
 /// A summary, and the last entry that it knows of.
 #[derive(Clone, Debug)]
-struct Fresh {
+struct FreshSummary {
     run: RunId,
     head: String,
     summary: RunSummary,
@@ -63,14 +63,14 @@ impl StoredJournal {
             let (mut summaries, mut fresh) = (BTreeMap::new(), Vec::new());
             let (known, unread): (Vec<_>, Vec<_>) =
                 listed(&transaction, &runs, kept)?.into_iter().partition(|listed| listed.kept.is_some());
-            summaries.extend(known.into_iter().filter_map(|Listed { run, kept, .. }| Some((run, kept?))));
+            summaries.extend(known.into_iter().filter_map(|ListedRow { run, kept, .. }| Some((run, kept?))));
             for part in unread.chunks(READ_TOGETHER) {
                 let mut read = read_notes(&transaction, part)?;
-                for Listed { run, head, has_stopped, .. } in part {
+                for ListedRow { run, head, has_stopped, .. } in part {
                     let Some(summary) = read.remove(run) else { continue };
                     summaries.insert(run.clone(), summary.clone());
                     if *has_stopped && key.is_some() {
-                        fresh.push(Fresh { run: run.clone(), head: head.clone(), summary });
+                        fresh.push(FreshSummary { run: run.clone(), head: head.clone(), summary });
                     }
                 }
             }
@@ -84,7 +84,7 @@ impl StoredJournal {
         Ok(summaries)
     }
 
-    async fn keep(&self, mut fresh: Vec<Fresh>) -> Result<(), JournalError> {
+    async fn keep(&self, mut fresh: Vec<FreshSummary>) -> Result<(), JournalError> {
         // In one order, so that processes which keep the same ones do not wait for each other.
         fresh.sort_unstable_by(|a, b| a.run.cmp(&b.run));
         for part in fresh.chunks(KEPT_TOGETHER) {
@@ -93,7 +93,7 @@ impl StoredJournal {
         Ok(())
     }
 
-    async fn keep_together(&self, fresh: Vec<Fresh>) -> Result<(), JournalError> {
+    async fn keep_together(&self, fresh: Vec<FreshSummary>) -> Result<(), JournalError> {
         let kept = self.store.writer.alone_again(move |files, open| {
             let Some(key) = &files.key else { return Ok(()) };
             if open.connection().is_read_only()? {
@@ -107,7 +107,7 @@ impl StoredJournal {
                             ON CONFLICT (run) DO UPDATE SET head = excluded.head, body = excluded.body,
                                 seal = excluded.seal";
                 let mut keep = connection.prepare_cached(keep)?;
-                let rows = fresh.iter().map(|Fresh { run, head, summary }| {
+                let rows = fresh.iter().map(|FreshSummary { run, head, summary }| {
                     let body = serde_json::to_string(summary).unwrap_or_default();
                     let seal = key.seal(TAG, &[run.as_str(), head, &body]);
                     [run.to_string(), head.clone(), body, seal].map(Cell::Text)
@@ -121,7 +121,7 @@ impl StoredJournal {
 }
 
 /// A run as the list has it.
-struct Listed {
+struct ListedRow {
     run: RunId,
     head: String,
     has_stopped: bool,
@@ -131,7 +131,7 @@ struct Listed {
 
 /// These runs, with the summaries that were kept where a `key` can vouch for them. It is one question, however many runs there
 /// are.
-fn listed(connection: &Connection, runs: &[RunId], key: Option<&Key>) -> Result<Vec<Listed>, Fault> {
+fn listed(connection: &Connection, runs: &[RunId], key: Option<&Key>) -> Result<Vec<ListedRow>, Fault> {
     let list = match key {
         Some(_) => {
             "SELECT runs.run, runs.head, runs.stop, body, run_summaries.seal
@@ -149,12 +149,12 @@ fn listed(connection: &Connection, runs: &[RunId], key: Option<&Key>) -> Result<
             }
             _ => None,
         };
-        Ok(Listed { run: RunId::new(run), head, has_stopped: stop.is_some(), kept })
+        Ok(ListedRow { run: RunId::new(run), head, has_stopped: stop.is_some(), kept })
     })?)
 }
 
 /// The summaries of these runs by their notes. A run has none of which one note cannot be read.
-fn read_notes(connection: &Connection, runs: &[Listed]) -> Result<BTreeMap<RunId, RunSummary>, Fault> {
+fn read_notes(connection: &Connection, runs: &[ListedRow]) -> Result<BTreeMap<RunId, RunSummary>, Fault> {
     let mut summaries: BTreeMap<RunId, RunSummary> =
         runs.iter().map(|listed| (listed.run.clone(), RunSummary::default())).collect();
     read_models(connection, &mut summaries)?;

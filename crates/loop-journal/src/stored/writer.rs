@@ -34,7 +34,7 @@ use crate::{Durability, JournalError};
 /// What a writer of a run holds. What is handed over holds it too, so that no other process takes the run over before it
 /// is done.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct OwnedRun {
     pub(super) claim: Claim,
     pub(super) head: HeadFile,
     /// Gives the run up when it is dropped.
@@ -43,9 +43,9 @@ pub(super) struct Held {
 
 /// Entries of one run that follow each other.
 #[derive(Debug)]
-pub(super) struct Change {
-    pub(super) held: Arc<Held>,
-    pub(super) follows: Follows,
+pub(super) struct RunAppend {
+    pub(super) held: Arc<OwnedRun>,
+    pub(super) follows: AppendAfter,
     pub(super) entries: Vec<Text>,
     /// Messages of hooks that these entries cause.
     pub(super) messages: Vec<HookMessage>,
@@ -56,7 +56,7 @@ pub(super) struct Change {
 
 /// What entries follow.
 #[derive(Debug)]
-pub(super) enum Follows {
+pub(super) enum AppendAfter {
     /// The beginning of a new run.
     Beginning(Box<Opening>),
     /// Entries. `None`: the run's row has to be read.
@@ -64,11 +64,11 @@ pub(super) enum Follows {
 }
 
 /// What comes of a change: the run's row behind it.
-pub(super) type Committed = Result<Box<RunRow>, JournalError>;
+pub(super) type CommitResult = Result<Box<RunRow>, JournalError>;
 
 /// What comes of a change, and the texts of its entries. They are freed where they were allocated: the allocator gives memory
 /// out again without a lock only to the thread that freed it.
-type Settled = (Committed, Vec<Text>);
+type AppendResult = (CommitResult, Vec<Text>);
 
 /// The thread, which begins with the first change and ends with this value.
 #[derive(Debug)]
@@ -83,22 +83,22 @@ struct Running {
     thread: JoinHandle<()>,
 }
 
-type Alone = dyn FnOnce(&Files, Result<&mut Open, JournalError>) + Send;
+type Alone = dyn FnOnce(&Files, Result<&mut WriteConnection, JournalError>) + Send;
 
 enum Job {
-    Change(Waiting),
+    Change(WaitingAppend),
     /// Work that has the connection to itself.
     Alone(Box<Alone>),
 }
 
 /// A change, and who waits for it.
-struct Waiting {
-    change: Change,
-    reply: oneshot::Sender<Settled>,
+struct WaitingAppend {
+    change: RunAppend,
+    reply: oneshot::Sender<AppendResult>,
 }
 
-impl Waiting {
-    fn tell(self, committed: Committed) {
+impl WaitingAppend {
+    fn tell(self, committed: CommitResult) {
         let Self { mut change, reply } = self;
         let texts = std::mem::take(&mut change.entries);
         // If its caller has gone, this gives the run up. It does so before another caller can look.
@@ -115,9 +115,9 @@ impl WriterThread {
 
     /// Commits a change together with what other runs hand over at the same time. A caller that no longer waits changes
     /// nothing: the change is committed as a whole or not at all.
-    pub(super) async fn commit(&self, change: Change) -> Committed {
+    pub(super) async fn commit(&self, change: RunAppend) -> CommitResult {
         let (reply, committed) = oneshot::channel();
-        self.hand_over(Job::Change(Waiting { change, reply }))?;
+        self.hand_over(Job::Change(WaitingAppend { change, reply }))?;
         committed.await.map_or_else(|_| Err(self.cut_off()), |(committed, _)| committed)
     }
 
@@ -125,10 +125,10 @@ impl WriterThread {
     pub(super) async fn alone<T, W>(&self, work: W) -> Result<T, JournalError>
     where
         T: Send + 'static,
-        W: FnOnce(&Files, &mut Open) -> Result<T, Fault> + Send + 'static,
+        W: FnOnce(&Files, &mut WriteConnection) -> Result<T, Fault> + Send + 'static,
     {
         let (reply, done) = oneshot::channel();
-        let work = move |files: &Files, open: Result<&mut Open, JournalError>| {
+        let work = move |files: &Files, open: Result<&mut WriteConnection, JournalError>| {
             let result =
                 open.and_then(|open| work(files, open).map_err(|fault| fault.of_a_write(&files.path)));
             // An error here means that the caller no longer waits.
@@ -143,7 +143,7 @@ impl WriterThread {
     pub(super) async fn alone_again<T, W>(&self, work: W) -> Result<T, JournalError>
     where
         T: Send + 'static,
-        W: FnOnce(&Files, &mut Open) -> Result<T, Fault> + Clone + Send + 'static,
+        W: FnOnce(&Files, &mut WriteConnection) -> Result<T, Fault> + Clone + Send + 'static,
     {
         self.alone(move |files, open| {
             let again = files.is_shared().then(|| work.clone());
@@ -208,7 +208,7 @@ fn next_group(queue: &Receiver<Job>) -> Option<Vec<Job>> {
 
 /// The connection that writes.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct WriteConnection {
     connection: Connection,
     /// Whether it syncs its commits now.
     is_syncing: bool,
@@ -216,7 +216,7 @@ pub(super) struct Open {
     schema: Option<i64>,
 }
 
-impl Open {
+impl WriteConnection {
     fn at(files: &Files) -> Result<Self, JournalError> {
         // The files are looked at before and after, so that no other journal is opened in place of this one.
         let is_in_place = || files.place.holds(&files.path).map_err(|fault| fault.at(&files.path));
@@ -300,7 +300,7 @@ impl Open {
 struct Committer<'a> {
     files: &'a Files,
     /// Opened with the first group.
-    open: Option<Open>,
+    open: Option<WriteConnection>,
 }
 
 /// Why a group was not committed.
@@ -330,30 +330,30 @@ impl Committer<'_> {
     }
 
     /// Commits what waits. If that panics, those who wait receive an error that they were cut off.
-    fn commit_waiting(&mut self, waiting: &mut Vec<Waiting>) {
+    fn commit_waiting(&mut self, waiting: &mut Vec<WaitingAppend>) {
         let waiting = std::mem::take(waiting);
         if !waiting.is_empty() {
             _ = catch_unwind(AssertUnwindSafe(|| self.commit_all(waiting)));
         }
     }
 
-    fn open(&mut self) -> Result<&mut Open, JournalError> {
+    fn open(&mut self) -> Result<&mut WriteConnection, JournalError> {
         match &mut self.open {
             Some(open) => {
                 let revived = self.files.revive(&mut open.connection);
                 revived.map(|()| open).map_err(|fault| fault.at(&self.files.path))
             }
-            none => Ok(none.insert(Open::at(self.files)?)),
+            none => Ok(none.insert(WriteConnection::at(self.files)?)),
         }
     }
 
-    fn commit_all(&mut self, waiting: Vec<Waiting>) {
+    fn commit_all(&mut self, waiting: Vec<WaitingAppend>) {
         self.commit_within(waiting, MAX_TRIES);
     }
 
     /// Commits all of it, or each by itself. If the connection breaks meanwhile, it is read back what was committed, and the
     /// rest is tried again.
-    fn commit_within(&mut self, waiting: Vec<Waiting>, tries: u32) {
+    fn commit_within(&mut self, waiting: Vec<WaitingAppend>, tries: u32) {
         match self.commit(&waiting) {
             Ok((rows, durability)) => {
                 for (waiting, row) in waiting.into_iter().zip(rows) {
@@ -380,7 +380,7 @@ impl Committer<'_> {
 
     /// Answers those whose entries were committed before the connection broke, and returns the others. No transaction of the
     /// broken connection goes on by then.
-    fn read_back(&mut self, waiting: Vec<Waiting>) -> Vec<Waiting> {
+    fn read_back(&mut self, waiting: Vec<WaitingAppend>) -> Vec<WaitingAppend> {
         let mut rest = Vec::new();
         for waiting in waiting {
             let (files, change) = (self.files, &waiting.change);
@@ -402,7 +402,7 @@ impl Committer<'_> {
     }
 
     /// Commits all of it or nothing. Returns the row behind each change, and how safe all of them are.
-    fn commit(&mut self, group: &[Waiting]) -> Result<(Vec<RunRow>, Durability), Failed> {
+    fn commit(&mut self, group: &[WaitingAppend]) -> Result<(Vec<RunRow>, Durability), Failed> {
         let files = self.files;
         let open = self.open().map_err(|error| Failed::Journal(error.into()))?;
         files.place.holds(&files.path).map_err(Failed::Journal)?;
@@ -424,8 +424,8 @@ impl Committer<'_> {
         Ok((rows, durability))
     }
 
-    fn record_head(&self, change: &Change, row: &RunRow, durability: Durability) -> Result<(), Fault> {
-        let Held { claim, head, .. } = &*change.held;
+    fn record_head(&self, change: &RunAppend, row: &RunRow, durability: Durability) -> Result<(), Fault> {
+        let OwnedRun { claim, head, .. } = &*change.held;
         // A server syncs each commit.
         let durability = if self.files.is_shared() { Durability::Synced } else { durability };
         Ok(head.write(self.files.key(&claim.run)?, row.position()?, durability)?)
@@ -433,11 +433,11 @@ impl Committer<'_> {
 }
 
 /// Writes a change, inside a transaction of the caller.
-fn write(files: &Files, connection: &Connection, change: &Change) -> Result<RunRow, Fault> {
+fn write(files: &Files, connection: &Connection, change: &RunAppend) -> Result<RunRow, Fault> {
     let claim = &change.held.claim;
     let key = files.key(&claim.run)?;
     let row = match &change.follows {
-        Follows::Beginning(opening) => {
+        AppendAfter::Beginning(opening) => {
             match rows::create(connection, claim, opening, &change.entries, key)? {
                 Some(row) => row,
                 None => {
@@ -446,7 +446,7 @@ fn write(files: &Files, connection: &Connection, change: &Change) -> Result<RunR
                 }
             }
         }
-        Follows::Row(known) => rows::append(connection, claim, known.as_deref(), &change.entries, key)?
+        AppendAfter::Row(known) => rows::append(connection, claim, known.as_deref(), &change.entries, key)?
             .ok_or_else(|| files.unknown(&claim.run))?,
     };
     outbox::put(connection, &change.messages, key)?;

@@ -8,7 +8,7 @@ use super::turn::legal_id;
 use loop_core::types::ToolCall;
 
 use crate::call::{ReplyEnd, object_text};
-use crate::codec::{End, Fields, Json, text};
+use crate::codec::{End, Json, RawMembers, text};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -25,7 +25,7 @@ pub(super) enum Kind {
 pub(super) struct Block {
     index: Option<u64>,
     pub(super) kind: Kind,
-    form: Form,
+    form: BlockForm,
     /// Whether text and calls contain everything of it.
     is_plain: bool,
     /// Whether it is complete.
@@ -44,7 +44,7 @@ pub(super) struct Block {
 
 /// How the JSON of a block is kept.
 #[derive(Debug)]
-enum Form {
+enum BlockForm {
     /// Unchanged.
     Whole(String),
     /// Member by member.
@@ -65,7 +65,7 @@ impl Block {
         index: Option<u64>,
         kind: Kind,
         raw: &RawValue,
-        fields: &Fields<'_>,
+        fields: &RawMembers<'_>,
         is_whole: bool,
     ) -> Self {
         let as_it_came = is_whole && !matches!(kind, Kind::Call(_));
@@ -80,7 +80,7 @@ impl Block {
             Kind::Text => matches!(key.as_ref(), "type" | "text") || is_nothing(value),
             Kind::Call(_) => {
                 let is_direct =
-                    || Fields::of(value).unwrap_or_default().text("type").some() == Some("direct");
+                    || RawMembers::of(value).unwrap_or_default().text("type").some() == Some("direct");
                 matches!(key.as_ref(), "type" | "id" | "name" | "input")
                     || is_nothing(value)
                     || (key == "caller" && is_direct())
@@ -93,9 +93,9 @@ impl Block {
             index,
             kind,
             form: if as_it_came {
-                Form::Whole(raw.get().to_owned())
+                BlockForm::Whole(raw.get().to_owned())
             } else {
-                Form::Members(members().collect())
+                BlockForm::Members(members().collect())
             },
             is_plain,
             is_closed: is_whole,
@@ -166,7 +166,7 @@ impl Block {
     }
 
     /// A delta of an unknown type: strings are appended, other values replace those before.
-    pub(super) fn add_unknown(&mut self, delta: &Fields<'_>) {
+    pub(super) fn add_unknown(&mut self, delta: &RawMembers<'_>) {
         self.is_plain = false;
         for (key, value) in delta.0.iter().filter(|(key, _)| key != "type") {
             let piece = text(value);
@@ -182,7 +182,7 @@ impl Block {
 
     /// The member of this name, which is added if there is none yet. `None` above the maximum number of members.
     fn member(&mut self, key: &str) -> Option<&mut Member> {
-        let Form::Members(members) = &mut self.form else { return None };
+        let BlockForm::Members(members) = &mut self.form else { return None };
         let at = members.iter().position(|(name, _)| name == key).unwrap_or(members.len());
         if at == members.len() {
             if at >= MAX_MEMBERS {
@@ -196,11 +196,11 @@ impl Block {
 
     fn write(&self, call: Option<&ToolCall>, json: &mut Json) {
         let members = match &self.form {
-            Form::Whole(whole) => {
+            BlockForm::Whole(whole) => {
                 json.raw(whole);
                 return;
             }
-            Form::Members(members) => members,
+            BlockForm::Members(members) => members,
         };
         let (mut has_id, mut has_input) = (false, false);
         for (nth, (key, member)) in members.iter().enumerate() {
@@ -361,7 +361,7 @@ mod tests {
 
     fn block(json: &str) -> Block {
         let raw: &RawValue = serde_json::from_str(json).unwrap();
-        Block::new(Some(0), Kind::Text, raw, &Fields::of(raw).unwrap(), /*is_whole*/ false)
+        Block::new(Some(0), Kind::Text, raw, &RawMembers::of(raw).unwrap(), /*is_whole*/ false)
     }
 
     fn written(block: &Block) -> serde_json::Value {
@@ -392,7 +392,7 @@ mod tests {
         for n in 2..10_000 {
             assert_eq!(block.is_full, n > MAX_MEMBERS, "{n} members");
             let delta = format!("{{\"k{n}\":{n}}}");
-            block.add_unknown(&Fields::of(serde_json::from_str(&delta).unwrap()).unwrap());
+            block.add_unknown(&RawMembers::of(serde_json::from_str(&delta).unwrap()).unwrap());
         }
         assert!(block.is_full);
         assert_eq!(written(&block).as_object().unwrap().len(), MAX_MEMBERS);

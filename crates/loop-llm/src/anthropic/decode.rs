@@ -10,14 +10,14 @@ use super::usage::{Counts, Report};
 use loop_core::types::ToolCall;
 
 use crate::call::ReplyEnd;
-use crate::codec::{Assembly, End, Fields, Maybe, Number, Protocol, Target, Text, again, parsed, whole};
+use crate::codec::{Assembly, End, Number, Object, Protocol, RawMembers, Target, Text, again, parsed, whole};
 use crate::error::LlmError;
 use crate::request::ModelRequest;
 
 /// The decoder's state.
 #[derive(Debug)]
 struct Messages {
-    begun: Begun,
+    begun: StartedCalls,
     blocks: Blocks,
     counts: Counts,
     /// The stop reason, which takes effect with `message_stop`.
@@ -28,7 +28,7 @@ struct Messages {
 
 pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn Protocol> {
     Box::new(Messages {
-        begun: Begun::default(),
+        begun: StartedCalls::default(),
         blocks: Blocks::default(),
         counts: Counts::default(),
         stop: None,
@@ -39,7 +39,7 @@ pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn P
 
 /// Maps blocks to tool calls, also blocks that are not kept: no call may run without its arguments.
 #[derive(Debug, Default)]
-struct Begun {
+struct StartedCalls {
     /// The call of each block index.
     by_index: BTreeMap<u64, usize>,
     /// The call of the latest block, if it is a tool call.
@@ -50,7 +50,7 @@ struct Begun {
     ended: BTreeSet<usize>,
 }
 
-impl Begun {
+impl StartedCalls {
     /// A block that begins. `call` is its tool call, if it is one.
     fn add(&mut self, index: Option<u64>, call: Option<usize>) {
         self.latest = call;
@@ -93,10 +93,10 @@ struct Event<'a> {
     #[serde(borrow, rename = "type")]
     kind: Text<'a>,
     index: Number,
-    message: Maybe<Message<'a>>,
+    message: Object<Message<'a>>,
     content_block: Option<&'a RawValue>,
-    delta: Maybe<Delta<'a>>,
-    usage: Maybe<Report<'a>>,
+    delta: Object<Delta<'a>>,
+    usage: Object<Report<'a>>,
     error: Option<&'a RawValue>,
 }
 
@@ -111,8 +111,8 @@ struct Message<'a> {
     content: Option<&'a RawValue>,
     stop_reason: Text<'a>,
     stop_sequence: Text<'a>,
-    stop_details: Maybe<Details<'a>>,
-    usage: Maybe<Report<'a>>,
+    stop_details: Object<Details<'a>>,
+    usage: Object<Report<'a>>,
     error: Option<&'a RawValue>,
 }
 
@@ -129,7 +129,7 @@ struct Delta<'a> {
     citation: Option<&'a RawValue>,
     stop_reason: Text<'a>,
     stop_sequence: Text<'a>,
-    stop_details: Maybe<Details<'a>>,
+    stop_details: Object<Details<'a>>,
 }
 
 /// Details of a refusal.
@@ -241,7 +241,7 @@ impl Messages {
         if !raw.get().starts_with('{') {
             return Ok(());
         }
-        let fields = Fields::of(raw)?;
+        let fields = RawMembers::of(raw)?;
         let kind = match fields.text("type").or_empty() {
             "text" => Kind::Text,
             "thinking" => Kind::Thinking,
@@ -384,7 +384,7 @@ impl Messages {
         &mut self,
         word: &Text<'_>,
         sequence: &Text<'_>,
-        details: &Maybe<Details<'_>>,
+        details: &Object<Details<'_>>,
         reply: &mut Assembly,
     ) {
         let Some(word) = word.some() else { return };
@@ -444,7 +444,7 @@ impl Messages {
 #[serde(default)]
 struct Unknown<'a> {
     #[serde(borrow)]
-    delta: Fields<'a>,
+    delta: RawMembers<'a>,
 }
 
 fn say(piece: &str, reply: &mut Assembly) {

@@ -14,7 +14,7 @@ pub(super) struct Abilities {
     /// Which sampling options are supported.
     pub(super) sampling: Sampling,
     /// Whether a tool call can be forced.
-    pub(super) forced_choice: Forced,
+    pub(super) forced_choice: ForcedCall,
     /// Whether system text may be given late, in a message of its own.
     pub(super) late_system: bool,
     /// Whether tools and text can be bound to a JSON schema.
@@ -33,12 +33,12 @@ pub(super) enum Thinking {
     /// Adaptive, on request.
     OnRequest,
     /// Adaptive, unless it is turned off.
-    Always(Off),
+    Always(ThinkingOff),
 }
 
 /// How thinking is turned off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Off {
+pub(super) enum ThinkingOff {
     /// With `disabled`.
     Disabled,
     /// It can only be limited to `between_tools`.
@@ -58,7 +58,7 @@ pub(super) enum Sampling {
 
 /// Whether a tool call can be forced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Forced {
+pub(super) enum ForcedCall {
     /// Unless thinking has a token budget. With adaptive thinking it can.
     WithoutBudget,
     Never,
@@ -75,7 +75,7 @@ pub(super) fn abilities(model: &str) -> Abilities {
     let first = words.iter().position(|word| number(word).is_some());
     let at = |place: usize| words.get(place).and_then(number);
     let version = first.map_or((u8::MAX, 0), |first| (at(first).unwrap_or(0), at(first + 1).unwrap_or(0)));
-    let is_it = |row: &&Row| words.contains(&row.family) && row.from <= version;
+    let is_it = |row: &&FamilyRow| words.contains(&row.family) && row.from <= version;
     match ROWS.iter().find(is_it) {
         Some(row) => row.abilities,
         None if version < (4, 0) => OLD,
@@ -84,14 +84,14 @@ pub(super) fn abilities(model: &str) -> Abilities {
 }
 
 /// The abilities of a family from a version on.
-struct Row {
+struct FamilyRow {
     family: &'static str,
     from: (u8, u8),
     abilities: Abilities,
 }
 
-const fn row(family: &'static str, major: u8, minor: u8, abilities: Abilities) -> Row {
-    Row { family, from: (major, minor), abilities }
+const fn row(family: &'static str, major: u8, minor: u8, abilities: Abilities) -> FamilyRow {
+    FamilyRow { family, from: (major, minor), abilities }
 }
 
 use Effort::{High, Low, Max, Medium, XHigh};
@@ -101,7 +101,7 @@ const ANY: Abilities = Abilities {
     thinking: Thinking::Budget,
     efforts: &[],
     sampling: Sampling::All,
-    forced_choice: Forced::WithoutBudget,
+    forced_choice: ForcedCall::WithoutBudget,
     late_system: false,
     schemas: true,
 };
@@ -122,16 +122,16 @@ const REQUESTED: Abilities = Abilities {
     sampling: Sampling::None,
     ..EITHER
 };
-const THINKS: Abilities = Abilities { thinking: Thinking::Always(Off::Disabled), ..REQUESTED };
+const THINKS: Abilities = Abilities { thinking: Thinking::Always(ThinkingOff::Disabled), ..REQUESTED };
 const NEWEST: Abilities = Abilities {
-    thinking: Thinking::Always(Off::Never),
-    forced_choice: Forced::Never,
+    thinking: Thinking::Always(ThinkingOff::Never),
+    forced_choice: ForcedCall::Never,
     late_system: true,
     ..REQUESTED
 };
 
 /// The newest of each family first. From Anthropic's model pages, November 2026.
-const ROWS: [Row; 22] = [
+const ROWS: [FamilyRow; 22] = [
     row("fable", 0, 0, NEWEST),
     row("mythos", 0, 0, NEWEST),
     row("opus", 5, 5, NEWEST),
@@ -143,7 +143,7 @@ const ROWS: [Row; 22] = [
     row("opus", 4, 1, Abilities { max_output: 32_000, sampling: Sampling::NotBoth, ..BUDGET }),
     row("opus", 4, 0, Abilities { max_output: 32_000, ..BUDGET }),
     row("opus", 0, 0, OLD),
-    row("sonnet", 5, 5, Abilities { thinking: Thinking::Always(Off::BetweenTools), ..NEWEST }),
+    row("sonnet", 5, 5, Abilities { thinking: Thinking::Always(ThinkingOff::BetweenTools), ..NEWEST }),
     row("sonnet", 5, 0, THINKS),
     row("sonnet", 4, 6, EITHER),
     row("sonnet", 4, 5, BOUND),
@@ -171,9 +171,9 @@ mod tests {
         assert_eq!(abilities("claude-opus-4-6").thinking, Thinking::Either);
         assert_eq!(abilities("claude-opus-4-8").sampling, Sampling::None);
         assert!(!abilities("claude-opus-4-7").late_system && abilities("claude-opus-5").late_system);
-        assert_eq!(abilities("claude-opus-5-20260601").forced_choice, Forced::WithoutBudget);
-        assert_eq!(abilities("claude-5.5-opus").forced_choice, Forced::Never);
-        assert_eq!(abilities("claude-sonnet-5-5").thinking, Thinking::Always(Off::BetweenTools));
+        assert_eq!(abilities("claude-opus-5-20260601").forced_choice, ForcedCall::WithoutBudget);
+        assert_eq!(abilities("claude-5.5-opus").forced_choice, ForcedCall::Never);
+        assert_eq!(abilities("claude-sonnet-5-5").thinking, Thinking::Always(ThinkingOff::BetweenTools));
         assert_eq!(abilities("claude-sonnet-5"), THINKS);
         assert_eq!(abilities("claude-haiku-5-5").thinking, THINKS.thinking);
         assert_eq!(abilities("claude-fable-5-2"), NEWEST);

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::models::{Abilities, Off, Sampling, Thinking};
+use super::models::{Abilities, Sampling, Thinking, ThinkingOff};
 use crate::codec::{Draft, Target, Text};
 use crate::error::LlmError;
 use crate::options::Effort;
@@ -11,21 +11,21 @@ use crate::request::{Message, ModelRequest};
 
 /// The thinking options of a request.
 #[derive(Debug, Default)]
-pub(super) struct Reported {
+pub(super) struct Reasoning {
     pub(super) thinking: Option<Value>,
     pub(super) effort: Option<Effort>,
     /// Whether thinking was requested.
     pub(super) thinks: bool,
 }
 
-impl Reported {
+impl Reasoning {
     /// Whether there is a token budget.
     pub(super) fn has_budget(&self) -> bool {
         self.thinking.as_ref().is_some_and(|thinking| thinking.get("budget_tokens").is_some())
     }
 }
 
-pub(super) fn thinking(draft: &mut Draft<'_, Abilities>, max: u64) -> Result<Reported, LlmError> {
+pub(super) fn thinking(draft: &mut Draft<'_, Abilities>, max: u64) -> Result<Reasoning, LlmError> {
     let has_efforts = !draft.abilities.efforts.is_empty() && draft.target.profile.effort;
     let request = draft.request;
     match draft.abilities.thinking {
@@ -33,7 +33,7 @@ pub(super) fn thinking(draft: &mut Draft<'_, Abilities>, max: u64) -> Result<Rep
             let is_given = request.effort.is_some_and(|effort| effort != Effort::None);
             draft.warnings.leave_out_if(is_given, "reasoning_effort")?;
             draft.warnings.leave_out_if(request.reasoning_tokens.is_some(), "reasoning_tokens")?;
-            Ok(Reported::default())
+            Ok(Reasoning::default())
         }
         Thinking::Budget => budget(draft, max),
         Thinking::Either if request.reasoning_tokens.is_some() || !has_efforts => budget(draft, max),
@@ -45,48 +45,48 @@ pub(super) fn thinking(draft: &mut Draft<'_, Abilities>, max: u64) -> Result<Rep
 }
 
 /// For models that take `budget_tokens`.
-fn budget(draft: &mut Draft<'_, Abilities>, max: u64) -> Result<Reported, LlmError> {
+fn budget(draft: &mut Draft<'_, Abilities>, max: u64) -> Result<Reasoning, LlmError> {
     let request = draft.request;
     let wanted = match (request.reasoning_tokens, request.effort) {
         (Some(tokens), _) => tokens,
-        (None, None | Some(Effort::None)) => return Ok(Reported::default()),
+        (None, None | Some(Effort::None)) => return Ok(Reasoning::default()),
         (None, Some(_)) if !draft.target.profile.effort => {
             draft.warnings.leave_out("reasoning_effort")?;
-            return Ok(Reported::default());
+            return Ok(Reasoning::default());
         }
         (None, Some(effort)) => tokens_of(effort),
     };
     let Some(tokens) = draft.thinking_budget(wanted, LEAST_BUDGET..=u64::MAX, Some(max))? else {
-        return Ok(Reported::default());
+        return Ok(Reasoning::default());
     };
     if answers_without_thinking(request, &draft.target) {
         // While a turn's calls are being answered, the turn must begin with thinking, and this one has none.
         let is_chosen = request.reasoning_tokens.is_some();
         let name = if is_chosen { "reasoning_tokens" } else { "reasoning_effort" };
         draft.warnings.warn(format!("param_dropped({name})"));
-        return Ok(Reported::default());
+        return Ok(Reasoning::default());
     }
     let thinking = json!({"type": "enabled", "budget_tokens": tokens});
-    Ok(Reported { thinking: Some(thinking), effort: None, thinks: true })
+    Ok(Reasoning { thinking: Some(thinking), effort: None, thinks: true })
 }
 
 /// For models with adaptive thinking.
-fn adaptive(draft: &mut Draft<'_, Abilities>, has_efforts: bool) -> Result<Reported, LlmError> {
+fn adaptive(draft: &mut Draft<'_, Abilities>, has_efforts: bool) -> Result<Reasoning, LlmError> {
     let thinks_anyway = matches!(draft.abilities.thinking, Thinking::Always(_));
     let mut wanted = draft.request.effort;
     if wanted == Some(Effort::None) {
         match draft.abilities.thinking {
-            Thinking::Always(Off::Disabled) => {
-                return Ok(Reported { thinking: Some(json!({"type": "disabled"})), ..Reported::default() });
+            Thinking::Always(ThinkingOff::Disabled) => {
+                return Ok(Reasoning { thinking: Some(json!({"type": "disabled"})), ..Reasoning::default() });
             }
-            Thinking::Always(Off::BetweenTools) => {
-                return Ok(Reported {
+            Thinking::Always(ThinkingOff::BetweenTools) => {
+                return Ok(Reasoning {
                     thinking: Some(json!({"type": "between_tools"})),
-                    ..Reported::default()
+                    ..Reasoning::default()
                 });
             }
-            Thinking::Always(Off::Never) => {}
-            _ => return Ok(Reported::default()),
+            Thinking::Always(ThinkingOff::Never) => {}
+            _ => return Ok(Reasoning::default()),
         }
     }
     if wanted.is_some() && !has_efforts {
@@ -102,7 +102,7 @@ fn adaptive(draft: &mut Draft<'_, Abilities>, has_efforts: bool) -> Result<Repor
     if let (true, Some(Value::Object(thinking))) = (draft.request.show_reasoning, &mut thinking) {
         thinking.insert("display".to_owned(), "summarized".into());
     }
-    Ok(Reported { thinking, effort, thinks })
+    Ok(Reasoning { thinking, effort, thinks })
 }
 
 /// Adds `temperature`, `top_p` and `top_k`.

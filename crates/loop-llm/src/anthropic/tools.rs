@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::models::{Abilities, Forced};
+use super::models::{Abilities, ForcedCall};
 use super::schema::Quota;
 use crate::codec::{Draft, Json, wire_name};
 use crate::error::LlmError;
@@ -23,8 +23,8 @@ pub(super) fn add(
         return Ok(None);
     }
     let can_force = match draft.abilities.forced_choice {
-        Forced::WithoutBudget => !has_budget,
-        Forced::Never => false,
+        ForcedCall::WithoutBudget => !has_budget,
+        ForcedCall::Never => false,
     };
     let mut instruction = None;
     let mut choice = Map::new();

@@ -6,17 +6,17 @@ use loop_core::types::ToolCall;
 
 use crate::call::object_text;
 use crate::codec::{
-    Joint, Json, OPERATOR, Target, TurnWriter, Written, results_in_order, wire_id, wire_name,
+    Json, OPERATOR, Target, TurnWriter, Wrapper, WrittenTurn, results_in_order, wire_id, wire_name,
 };
 use crate::error::LlmError;
 use crate::request::{AssistantTurn, Image, Message, ToolOutput};
 
 /// A user's message, which also contains tool results and late instructions.
-pub(super) const USER: Joint = Joint { open: "{\"role\":\"user\",\"content\":[", close: "]}" };
+pub(super) const USER: Wrapper = Wrapper { open: "{\"role\":\"user\",\"content\":[", close: "]}" };
 /// An assistant's message.
-pub(super) const ASSISTANT: Joint = Joint { open: "{\"role\":\"assistant\",\"content\":[", close: "]}" };
+pub(super) const ASSISTANT: Wrapper = Wrapper { open: "{\"role\":\"assistant\",\"content\":[", close: "]}" };
 /// A late instruction, for models that accept one.
-const SYSTEM: Joint = Joint { open: "{\"role\":\"system\",\"content\":[", close: "]}" };
+const SYSTEM: Wrapper = Wrapper { open: "{\"role\":\"system\",\"content\":[", close: "]}" };
 
 pub(super) struct Writer<'a> {
     pub(super) target: Target<'a>,
@@ -31,7 +31,7 @@ impl TurnWriter for Writer<'_> {
         before: Option<&Message>,
         json: &mut Json,
         changed: &mut Vec<&'static str>,
-    ) -> Result<Written, LlmError> {
+    ) -> Result<WrittenTurn, LlmError> {
         let (joint, values) = match message {
             Message::User { text, images, .. } => (USER, blocks(text, images, json)),
             Message::Operator { text } if self.late_system && before.is_some_and(is_ours) => {
@@ -44,14 +44,14 @@ impl TurnWriter for Writer<'_> {
                 (USER, 1)
             }
             Message::Assistant(turn) => match self.target.own(turn) {
-                Some(raw) => return Written::own(ASSISTANT, raw, json),
+                Some(raw) => return WrittenTurn::own(ASSISTANT, raw, json),
                 None => (ASSISTANT, assistant(turn, json)),
             },
             Message::Tool { results: given } => {
                 (USER, results(before.map_or(&[], Message::calls), given, json))
             }
         };
-        Ok(Written { joint, values })
+        Ok(WrittenTurn { joint, values })
     }
 }
 

@@ -3,7 +3,7 @@
 use loop_core::types::Usage;
 use serde::Deserialize;
 
-use crate::codec::{Count, Maybe, Text, UsageReport};
+use crate::codec::{Count, Object, Text, UsageReport};
 
 /// The usage of one event.
 #[derive(Debug, Default, Deserialize)]
@@ -12,18 +12,18 @@ pub(super) struct Report<'a> {
     input_tokens: Count,
     cache_creation_input_tokens: Count,
     cache_read_input_tokens: Count,
-    cache_creation: Maybe<Written>,
+    cache_creation: Object<CacheCreation>,
     output_tokens: Count,
     prompt_tokens: Count,
     completion_tokens: Count,
-    output_tokens_details: Maybe<Output>,
+    output_tokens_details: Object<Output>,
     #[serde(borrow)]
     pub(super) service_tier: Text<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Written {
+struct CacheCreation {
     ephemeral_5m_input_tokens: Count,
     ephemeral_1h_input_tokens: Count,
 }

@@ -8,7 +8,7 @@ use loop_core::types::{PicoUsd, Usage};
 
 use serde_json::Value;
 
-use super::calls::{Calls, MAX_ARGUMENTS, Open};
+use super::calls::{Calls, MAX_ARGUMENTS, OpenCall};
 use super::decoder::{End, Protocol};
 use super::errors::within;
 use super::escape;
@@ -272,7 +272,7 @@ impl Assembly {
             return;
         }
         self.tell_call(at, /*is_over*/ true);
-        if self.calls.get_mut(at).is_some_and(Open::completes) {
+        if self.calls.get_mut(at).is_some_and(OpenCall::completes) {
             self.tell(ModelEvent::ToolCallCompleted { nth: u32::try_from(at).unwrap_or(u32::MAX) });
         }
     }

@@ -55,18 +55,18 @@ impl std::fmt::Debug for Body {
 
 /// The body while it is being sent.
 #[derive(Debug)]
-pub(crate) struct Sending {
+pub(crate) struct SendingBody {
     pieces: VecDeque<Bytes>,
     left: u64,
 }
 
-impl From<Body> for Sending {
+impl From<Body> for SendingBody {
     fn from(body: Body) -> Self {
         Self { left: body.bytes as u64, pieces: body.pieces.into() }
     }
 }
 
-impl http_body::Body for Sending {
+impl http_body::Body for SendingBody {
     type Data = Bytes;
     type Error = Infallible;
 

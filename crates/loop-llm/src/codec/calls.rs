@@ -15,7 +15,7 @@ use loop_core::types::{Arguments, ToolCall};
 /// counted.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    open: Vec<Open>,
+    open: Vec<OpenCall>,
     unread: Unread,
     /// Whether an id was missing or repeated, and was replaced.
     pub(crate) has_new_ids: bool,
@@ -50,7 +50,7 @@ impl Unread {
 
 /// A call that is parsed.
 #[derive(Debug)]
-pub(crate) struct Open {
+pub(crate) struct OpenCall {
     /// Its index among the calls of the reply, as the provider numbers them.
     pub(crate) index: Option<u64>,
     pub(crate) id: String,
@@ -67,7 +67,7 @@ pub(crate) struct Open {
     begins_again: Option<bool>,
 }
 
-impl Open {
+impl OpenCall {
     /// Whether the tool name is missing: the call is neither reported nor run.
     pub(crate) fn is_nameless(&self) -> bool {
         self.name.chars().all(char::is_whitespace)
@@ -148,11 +148,11 @@ impl Calls {
         self.open.iter().any(|call| !call.is_nameless())
     }
 
-    pub(crate) fn open(&self) -> &[Open] {
+    pub(crate) fn open(&self) -> &[OpenCall] {
         &self.open
     }
 
-    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut Open> {
+    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut OpenCall> {
         self.open.get_mut(at)
     }
 
@@ -177,7 +177,7 @@ impl Calls {
             self.leave(id, index);
             return None;
         }
-        self.open.push(Open {
+        self.open.push(OpenCall {
             index,
             id: String::new(),
             name: Arc::default(),

@@ -171,15 +171,15 @@ impl Number {
 
 /// An object; `None` for any other kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Maybe<T>(pub(crate) Option<T>);
+pub(crate) struct Object<T>(pub(crate) Option<T>);
 
-impl<T> Default for Maybe<T> {
+impl<T> Default for Object<T> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<T> Maybe<T> {
+impl<T> Object<T> {
     pub(crate) fn get(&self) -> Option<&T> {
         self.0.as_ref()
     }
@@ -205,9 +205,9 @@ impl<T> Deref for List<T> {
 
 /// The members of an object, in order, as raw JSON; empty for any other kind.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fields<'a>(pub(crate) Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(crate) struct RawMembers<'a>(pub(crate) Vec<(Cow<'a, str>, &'a RawValue)>);
 
-impl<'a> Fields<'a> {
+impl<'a> RawMembers<'a> {
     /// Parses an object.
     ///
     /// # Errors
@@ -230,7 +230,7 @@ impl<'a> Fields<'a> {
 
 /// The values of a list as raw JSON; empty for any other kind.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Raws<'a>(pub(crate) Vec<&'a RawValue>);
+pub(crate) struct RawList<'a>(pub(crate) Vec<&'a RawValue>);
 
 /// Parses a part of a reply.
 ///
@@ -246,7 +246,7 @@ pub(crate) fn parsed<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, LlmErro
 /// # Errors
 /// The body is no JSON object. A retry may succeed.
 pub(crate) fn whole<'a, T: Deserialize<'a>>(body: &'a str) -> Result<T, LlmError> {
-    let object = serde_json::from_str::<Maybe<T>>(body).ok().and_then(|body| body.0);
+    let object = serde_json::from_str::<Object<T>>(body).ok().and_then(|body| body.0);
     object.ok_or_else(|| again("a body that is not a JSON object in place of a reply"))
 }
 
@@ -256,7 +256,7 @@ pub(crate) fn text(raw: &RawValue) -> Text<'_> {
         return Text::default();
     }
     serde_json::from_str(raw.get()).unwrap_or_else(|_| {
-        let lossy = serde_json::from_str::<Lossy>(raw.get()).map(|text| text.0).unwrap_or_default();
+        let lossy = serde_json::from_str::<LossyString>(raw.get()).map(|text| text.0).unwrap_or_default();
         Text(Some(Cow::Owned(lossy)))
     })
 }
@@ -270,23 +270,23 @@ pub(crate) fn exact(raw: &RawValue) -> Result<Text<'_>, LlmError> {
 }
 
 /// A string that may contain half of a surrogate pair.
-struct Lossy(String);
+struct LossyString(String);
 
-impl<'de> Deserialize<'de> for Lossy {
+impl<'de> Deserialize<'de> for LossyString {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Bytes;
 
         impl Visitor<'_> for Bytes {
-            type Value = Lossy;
+            type Value = LossyString;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a text")
             }
 
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Lossy, E> {
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<LossyString, E> {
                 // Each of the three bytes of half a pair became one replacement character.
                 let text = String::from_utf8_lossy(bytes);
-                Ok(Lossy(text.replace("\u{fffd}\u{fffd}\u{fffd}", "\u{fffd}")))
+                Ok(LossyString(text.replace("\u{fffd}\u{fffd}\u{fffd}", "\u{fffd}")))
             }
         }
 
@@ -332,7 +332,7 @@ impl Lenient<'_> for Number {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Lenient<'de> for Maybe<T> {
+impl<'de, T: Deserialize<'de>> Lenient<'de> for Object<T> {
     fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
         T::deserialize(MapAccessDeserializer::new(object)).map(|value| Self(Some(value)))
     }
@@ -341,7 +341,7 @@ impl<'de, T: Deserialize<'de>> Lenient<'de> for Maybe<T> {
 impl<'de, T: Deserialize<'de>> Lenient<'de> for List<T> {
     fn of_list<A: SeqAccess<'de>>(mut list: A) -> Result<Self, A::Error> {
         let mut values = Vec::new();
-        while let Some(value) = list.next_element::<Maybe<T>>()? {
+        while let Some(value) = list.next_element::<Object<T>>()? {
             if let Some(value) = value.0 {
                 push(&mut values, value)?;
             }
@@ -350,7 +350,7 @@ impl<'de, T: Deserialize<'de>> Lenient<'de> for List<T> {
     }
 }
 
-impl<'de: 'a, 'a> Lenient<'de> for Raws<'a> {
+impl<'de: 'a, 'a> Lenient<'de> for RawList<'a> {
     fn of_list<A: SeqAccess<'de>>(mut list: A) -> Result<Self, A::Error> {
         let mut values = Vec::new();
         while let Some(value) = list.next_element::<&'de RawValue>()? {
@@ -360,7 +360,7 @@ impl<'de: 'a, 'a> Lenient<'de> for Raws<'a> {
     }
 }
 
-impl<'de: 'a, 'a> Lenient<'de> for Fields<'a> {
+impl<'de: 'a, 'a> Lenient<'de> for RawMembers<'a> {
     fn of_object<A: MapAccess<'de>>(mut object: A) -> Result<Self, A::Error> {
         let mut fields = Vec::new();
         while let Some((key, value)) = object.next_entry::<Key<'de>, &'de RawValue>()? {
@@ -397,7 +397,7 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Maybe<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::read(deserializer)
     }
@@ -409,13 +409,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Raws<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RawList<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::read(deserializer)
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RawMembers<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::read(deserializer)
     }
@@ -442,7 +442,7 @@ mod tests {
         text: Text<'a>,
         count: Count,
         index: Number,
-        inner: Maybe<Box<Event<'a>>>,
+        inner: Object<Box<Event<'a>>>,
         list: List<Event<'a>>,
         raw: Option<&'a RawValue>,
     }

@@ -11,11 +11,11 @@ use crate::request::Message;
 /// Clones share it. It is not part of a request's value: all memories are equal, and none is serialized. The cache of
 /// another conversation, profile or model is recognised and not used.
 #[derive(Clone, Default)]
-pub struct Memory(Arc<Mutex<Option<Kept>>>);
+pub struct Memory(Arc<Mutex<Option<EncodedTurns>>>);
 
 /// Turns that one codec encoded for one model.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct EncodedTurns {
     /// The cache key.
     pub(crate) key: Arc<str>,
     /// The turns before encoding.
@@ -29,12 +29,12 @@ pub(crate) struct Kept {
 
 impl Memory {
     /// Takes the turns with this `key` out. A concurrent request finds none and encodes all turns.
-    pub(crate) fn take(&self, key: &str) -> Option<Kept> {
+    pub(crate) fn take(&self, key: &str) -> Option<EncodedTurns> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|kept| *kept.key == *key)
     }
 
     /// Keeps these turns, unless more turns are cached already.
-    pub(crate) fn put(&self, kept: Kept) {
+    pub(crate) fn put(&self, kept: EncodedTurns) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_more =
             slot.as_ref().is_none_or(|other| other.key != kept.key || other.turns.len() <= kept.turns.len());

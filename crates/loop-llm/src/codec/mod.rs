@@ -33,7 +33,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LlmError;
-use crate::fit::{self, Fits, FittedRequest};
+use crate::fit::{self, FittedCache, FittedRequest};
 use crate::profile::Profile;
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, ModelRequest};
@@ -43,8 +43,8 @@ pub use crate::cap::{OutputCap, line as short_line};
 pub use crate::fit::changed_tools;
 pub(crate) use assembly::{Assembly, UsageReport};
 pub use body::Body;
-pub(crate) use body::Sending;
-pub(crate) use calls::Open;
+pub(crate) use body::SendingBody;
+pub(crate) use calls::OpenCall;
 pub use decoder::Decoder;
 pub(crate) use decoder::{End, Protocol, again};
 pub(crate) use described::described;
@@ -53,11 +53,13 @@ pub use errors::classify;
 pub(crate) use errors::{filtered, request_id};
 pub(crate) use escape::{Token, plain};
 pub(crate) use json::{Json, Members};
-pub(crate) use lenient::{Count, Fields, List, Maybe, Number, Raws, Text, exact, parsed, text, whole};
+pub(crate) use lenient::{
+    Count, List, Number, Object, RawList, RawMembers, Text, exact, parsed, text, whole,
+};
 pub use memory::Memory;
 pub use names::Aliases;
 pub(crate) use names::{short_id, wire_id, wire_name};
-pub(crate) use turns::{Joint, OPERATOR, Turn, TurnWriter, Written, results_in_order, turns};
+pub(crate) use turns::{OPERATOR, Turn, TurnWriter, Wrapper, WrittenTurn, results_in_order, turns};
 
 /// A wire protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -109,7 +111,7 @@ pub struct Codec {
     profile: Arc<Profile>,
     base_model: Option<Arc<str>>,
     mark: u64,
-    fits: Fits,
+    fits: FittedCache,
 }
 
 /// The endpoint and the model that a request is encoded for.
@@ -160,7 +162,7 @@ impl Codec {
     pub fn new(profile: Arc<Profile>) -> Self {
         let mut hasher = DefaultHasher::new();
         profile.hash(&mut hasher);
-        Self { mark: hasher.finish(), profile, base_model: None, fits: Fits::default() }
+        Self { mark: hasher.finish(), profile, base_model: None, fits: FittedCache::default() }
     }
 
     /// The same codec with the abilities of `base_model`, for an endpoint that has its own name for that model.

@@ -10,7 +10,7 @@ use super::Target;
 use super::body::Body;
 use super::checks;
 use super::json::Json;
-use super::memory::Kept;
+use super::memory::EncodedTurns;
 use super::values;
 use loop_core::types::{FailureKind, ToolCall};
 
@@ -22,7 +22,7 @@ use crate::request::{Author, Image, Message, ModelRequest, ToolOutput};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     /// Consecutive turns with the same joint become one message.
-    pub(crate) joint: Joint,
+    pub(crate) joint: Wrapper,
     /// The range of its values in the bytes of all turns, with commas between them; empty for a turn without content.
     pub(crate) place: Range<usize>,
     pub(crate) values: usize,
@@ -32,12 +32,12 @@ pub(crate) struct Turn {
 
 /// The text around the values of a turn, the same for all turns of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Joint {
+pub(crate) struct Wrapper {
     pub(crate) open: &'static str,
     pub(crate) close: &'static str,
 }
 
-impl Joint {
+impl Wrapper {
     /// Values without text around them.
     pub(crate) const NONE: Self = Self { open: "", close: "" };
 }
@@ -54,22 +54,22 @@ pub(crate) trait TurnWriter {
         before: Option<&Message>,
         json: &mut Json,
         changed: &mut Vec<&'static str>,
-    ) -> Result<Written, LlmError>;
+    ) -> Result<WrittenTurn, LlmError>;
 }
 
 /// A written turn.
 #[derive(Debug)]
-pub(crate) struct Written {
-    pub(crate) joint: Joint,
+pub(crate) struct WrittenTurn {
+    pub(crate) joint: Wrapper,
     pub(crate) values: usize,
 }
 
-impl Written {
+impl WrittenTurn {
     /// The provider's own form of a turn.
     ///
     /// # Errors
     /// It is not a list of objects separated by commas.
-    pub(crate) fn own(joint: Joint, raw: &Raw, json: &mut Json) -> Result<Self, LlmError> {
+    pub(crate) fn own(joint: Wrapper, raw: &Raw, json: &mut Json) -> Result<Self, LlmError> {
         let values = values::count(raw.json()).ok_or_else(|| {
             invalid(format!("the raw turn of {} is not JSON that can go back", raw.origin()))
         })?;
@@ -82,7 +82,7 @@ impl Written {
 #[derive(Debug)]
 pub(crate) struct Turns<'a> {
     request: &'a ModelRequest,
-    kept: Kept,
+    kept: EncodedTurns,
 }
 
 impl Deref for Turns<'_> {
@@ -114,7 +114,7 @@ pub(crate) fn turns<'a>(
         return Err(invalid("a request without a turn"));
     }
     let key = target.kept_under();
-    let kept = request.memory.take(&key).unwrap_or(Kept { key, ..Kept::default() });
+    let kept = request.memory.take(&key).unwrap_or(EncodedTurns { key, ..EncodedTurns::default() });
     let mut turns = Turns { request, kept };
     let known = turns.kept.messages.iter().zip(&request.messages);
     let same = known.take_while(|(turn, message)| turn.is_same(message)).count();
@@ -134,7 +134,7 @@ fn last_reply(turns: &[Turn]) -> Option<&Turn> {
     turns.iter().rev().find(|turn| turn.values > 0)
 }
 
-impl Kept {
+impl EncodedTurns {
     /// The bytes of the cached turns, with capacity for so many more. They are copied while a body that shares them is
     /// still being sent.
     fn open(&mut self, room: usize) -> Json {
@@ -155,7 +155,7 @@ impl Kept {
 }
 
 /// The text between the values of one turn and those of the next.
-fn between(last: Joint, next: Joint, mut push: impl FnMut(&'static str)) {
+fn between(last: Wrapper, next: Wrapper, mut push: impl FnMut(&'static str)) {
     if last == next {
         return push(",");
     }
@@ -171,7 +171,7 @@ fn add_turns(
     writer: &impl TurnWriter,
     takes_pictures: bool,
     same: usize,
-    kept: &mut Kept,
+    kept: &mut EncodedTurns,
 ) -> Result<(), LlmError> {
     let messages = request.messages.get(same..).unwrap_or_default();
     let before = same.checked_sub(1).and_then(|last| request.messages.get(last));
@@ -226,7 +226,7 @@ fn write_turns<'a>(
     writer: &impl TurnWriter,
     takes_pictures: bool,
     json: &mut Json,
-    kept: &mut Kept,
+    kept: &mut EncodedTurns,
 ) -> Result<(), LlmError> {
     let mut last = last_reply(&kept.turns).map(|turn| turn.joint);
     for message in messages {
@@ -236,7 +236,7 @@ fn write_turns<'a>(
         // Usually the values continue those before.
         json.raw(if last.is_some() { "," } else { "" });
         let start = json.len();
-        let Written { joint, values } =
+        let WrittenTurn { joint, values } =
             writer.write(&read(message, takes_pictures), before, json, &mut changed)?;
         let place = if values == 0 {
             json.truncate(end);
@@ -323,7 +323,7 @@ impl Turns<'_> {
     ) -> (Range<usize>, &'static str) {
         let start = body.len();
         let Some(last) = last_reply(self) else { return (start..start, "") };
-        let json = Bytes::from_owner(Shared(Arc::clone(&self.kept.json)));
+        let json = Bytes::from_owner(SharedBytes(Arc::clone(&self.kept.json)));
         let mut done = 0;
         for turn in marked.into_iter().filter_map(|nth| self.get(nth)) {
             let at = turn.place.end.saturating_sub(1);
@@ -337,9 +337,9 @@ impl Turns<'_> {
 }
 
 /// Bytes that return to the memory once they are no longer shared.
-struct Shared(Arc<Vec<u8>>);
+struct SharedBytes(Arc<Vec<u8>>);
 
-impl AsRef<[u8]> for Shared {
+impl AsRef<[u8]> for SharedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }

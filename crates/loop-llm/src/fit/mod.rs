@@ -18,7 +18,7 @@ use loop_core::types::{Arguments, FailureKind};
 use serde_json::Value;
 
 pub(crate) use self::names::Names;
-use self::schema::Fit;
+use self::schema::SchemaFit;
 use crate::codec::Api;
 use crate::error::LlmError;
 use crate::options::{ToolChoice, ToolDefinition, Unsupported};
@@ -27,7 +27,7 @@ use crate::request::{Message, ModelRequest};
 
 /// A tool as a provider takes it.
 #[derive(Debug)]
-pub(crate) struct Fitted {
+pub(crate) struct FittedTool {
     /// The tool that is sent. `None`: it is left out of the requests to this provider.
     pub(crate) tool: Option<ToolDefinition>,
     /// What was changed, or why it is left out, in words. Empty for a tool that is sent as it is.
@@ -38,7 +38,7 @@ pub(crate) struct Fitted {
 
 /// What one protocol's providers take.
 #[derive(Debug)]
-struct Rules {
+struct FitRules {
     /// Which names of properties. `None`: all.
     names: Option<NameRule>,
     /// Whether each object needs `properties`, and each list `items`.
@@ -62,7 +62,7 @@ enum NameRule {
     Identifier,
 }
 
-impl Rules {
+impl FitRules {
     fn of(api: Api) -> &'static Self {
         match api {
             Api::OpenaiChat | Api::OpenaiResponses => &OPENAI,
@@ -72,7 +72,7 @@ impl Rules {
     }
 }
 
-const OPENAI: Rules = Rules {
+const OPENAI: FitRules = FitRules {
     names: None,
     is_complete: true,
     lone_references: true,
@@ -80,7 +80,7 @@ const OPENAI: Rules = Rules {
     deepest: 32,
     most_tools: 128,
 };
-const ANTHROPIC: Rules = Rules {
+const ANTHROPIC: FitRules = FitRules {
     names: Some(NameRule::Word),
     is_complete: false,
     lone_references: false,
@@ -88,7 +88,7 @@ const ANTHROPIC: Rules = Rules {
     deepest: 32,
     most_tools: usize::MAX,
 };
-const GEMINI: Rules = Rules {
+const GEMINI: FitRules = FitRules {
     names: Some(NameRule::Identifier),
     is_complete: true,
     lone_references: true,
@@ -98,22 +98,22 @@ const GEMINI: Rules = Rules {
 };
 
 /// The tool as the provider of this profile takes it; `nth` is its place among those of a request.
-fn fit(profile: &Profile, nth: usize, tool: &ToolDefinition) -> Fitted {
-    let rules = Rules::of(profile.api);
+fn fit(profile: &Profile, nth: usize, tool: &ToolDefinition) -> FittedTool {
+    let rules = FitRules::of(profile.api);
     if is_beyond(profile, rules, nth) {
         let why = format!("a request may have {} tools; leave some out of the domain", rules.most_tools);
-        return Fitted { tool: None, changes: vec![why], names: Names::default() };
+        return FittedTool { tool: None, changes: vec![why], names: Names::default() };
     }
     if schema::is_plain(&tool.parameters, rules) {
-        return Fitted { tool: Some(tool.clone()), changes: Vec::new(), names: Names::default() };
+        return FittedTool { tool: Some(tool.clone()), changes: Vec::new(), names: Names::default() };
     }
-    let mut fit = Fit::new(rules, &tool.parameters);
+    let mut fit = SchemaFit::new(rules, &tool.parameters);
     match fit.root() {
         Ok(parameters) => {
             let (names, changes) = fit.finish();
-            Fitted { tool: Some(ToolDefinition { parameters, ..tool.clone() }), changes, names }
+            FittedTool { tool: Some(ToolDefinition { parameters, ..tool.clone() }), changes, names }
         }
-        Err(why) => Fitted { tool: None, changes: vec![why.to_owned()], names: Names::default() },
+        Err(why) => FittedTool { tool: None, changes: vec![why.to_owned()], names: Names::default() },
     }
 }
 
@@ -137,11 +137,11 @@ pub fn changed_tools(profile: &Profile, tools: &[ToolDefinition]) -> Vec<String>
 
 /// The set of tools that a codec sent last. The calls of a run share one, which is fitted once.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fits(Arc<Mutex<Option<Set>>>);
+pub(crate) struct FittedCache(Arc<Mutex<Option<ToolSet>>>);
 
-type Set = (Arc<[ToolDefinition]>, Arc<FittedTools>);
+type ToolSet = (Arc<[ToolDefinition]>, Arc<FittedTools>);
 
-impl Fits {
+impl FittedCache {
     /// The tools as the provider of this profile, always the same one, takes them.
     fn of(&self, profile: &Profile, tools: &Arc<[ToolDefinition]>) -> Arc<FittedTools> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -166,14 +166,14 @@ struct FittedTools {
 
 impl FittedTools {
     fn of(profile: &Profile, tools: &[ToolDefinition]) -> Self {
-        let rules = Rules::of(profile.api);
+        let rules = FitRules::of(profile.api);
         let is_whole = !is_beyond(profile, rules, tools.len().saturating_sub(1));
         if is_whole && tools.iter().all(|tool| schema::is_plain(&tool.parameters, rules)) {
             return Self::default();
         }
         let (mut sent, mut names, mut fitted) = (Vec::new(), BTreeMap::new(), Self::default());
         for (nth, tool) in tools.iter().enumerate() {
-            let Fitted { tool: kept, changes, names: aliases } = fit(profile, nth, tool);
+            let FittedTool { tool: kept, changes, names: aliases } = fit(profile, nth, tool);
             let how = changes.join("; ");
             let Some(kept) = kept else {
                 fitted.warnings.push(format!("tool_left_out({}: {how})", tool.name).into());
@@ -207,7 +207,7 @@ pub(crate) struct FittedRequest<'a> {
 /// [`FailureKind::Unsupported`] where a tool would have to be left out, and the request's policy refuses that.
 pub(crate) fn request<'a>(
     profile: &Profile,
-    fits: &Fits,
+    fits: &FittedCache,
     request: &'a ModelRequest,
 ) -> Result<FittedRequest<'a>, LlmError> {
     let unchanged = Cow::Borrowed(request);
@@ -220,9 +220,7 @@ pub(crate) fn request<'a>(
         return Err(LlmError::unsendable(FailureKind::Unsupported, message));
     }
     let (names, mut warnings) = (Arc::clone(&fitted.names), fitted.warnings.clone());
-    let Some(tools) = &fitted.tools else {
-        return Ok(FittedRequest { request: unchanged, names, warnings });
-    };
+    let Some(tools) = &fitted.tools else { return Ok(FittedRequest { request: unchanged, names, warnings }) };
     let tool_choice = choice(&request.tool_choice, tools);
     if tool_choice != request.tool_choice {
         warnings.push("tool_choice_degraded".into());
@@ -234,7 +232,7 @@ pub(crate) fn request<'a>(
     Ok(FittedRequest { request: Cow::Owned(changed), names, warnings })
 }
 
-fn is_beyond(profile: &Profile, rules: &Rules, nth: usize) -> bool {
+fn is_beyond(profile: &Profile, rules: &FitRules, nth: usize) -> bool {
     profile.known_models && nth >= rules.most_tools
 }
 
@@ -281,14 +279,14 @@ mod tests {
 
     use serde_json::json;
 
-    use super::Fits;
+    use super::FittedCache;
     use crate::options::{Strictness, ToolDefinition};
     use crate::profile::Profile;
 
     // Issue 43, P2
     #[test]
     fn a_set_of_tools_is_fitted_once() {
-        let (fits, profile) = (Fits::default(), Profile::default());
+        let (fits, profile) = (FittedCache::default(), Profile::default());
         let set = |name: &str| -> Arc<[ToolDefinition]> {
             let (name, description, strict) = (name.into(), "".into(), Strictness::Off);
             [ToolDefinition { name, description, parameters: json!({"anyOf": []}), strict }].into()

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::has_kind;
-use super::schema::{Fit, Unfit, require, short, size};
+use super::schema::{Omitted, SchemaFit, require, short, size};
 
 /// The properties of an object and of its alternatives.
 #[derive(Debug, Default)]
-struct Folded {
+struct Merged {
     /// What is said of each property, in the order in which they are named.
     properties: Map<String, Value>,
     /// The schemas of each property as text, by its name.
@@ -19,25 +19,25 @@ struct Folded {
     alternatives: Vec<String>,
 }
 
-impl<'a> Fit<'a> {
+impl<'a> SchemaFit<'a> {
     /// The whole schema.
     ///
     /// # Errors
     /// It is for no object, or too large.
-    pub(super) fn root(&mut self) -> Result<Value, Unfit> {
+    pub(super) fn root(&mut self) -> Result<Value, Omitted> {
         let nothing = Map::new();
         let whole: &'a Value = self.whole;
-        let Some(members) = whole.as_object() else { return self.finished(nothing, Folded::default()) };
+        let Some(members) = whole.as_object() else { return self.finished(nothing, Merged::default()) };
         let kept = members.iter().filter(|(key, _)| !FOLDED.contains(&key.as_str()));
         let kept = self.members(kept, 0)?;
-        let mut folded = Folded::default();
+        let mut folded = Merged::default();
         if !self.fold(whole, 0, &mut folded)? {
             return Err("its parameters are not an object");
         }
         self.finished(kept, folded)
     }
 
-    fn finished(&mut self, kept: Map<String, Value>, folded: Folded) -> Result<Value, Unfit> {
+    fn finished(&mut self, kept: Map<String, Value>, folded: Merged) -> Result<Value, Omitted> {
         let mut root = Map::from_iter([("type".to_owned(), Value::from("object"))]);
         if let Some(words) = folded.words() {
             self.change("the alternatives at the root are folded into one object");
@@ -65,7 +65,7 @@ impl<'a> Fit<'a> {
     }
 
     /// Adds a schema at the root, with what it refers to. Whether it is for objects.
-    fn fold(&mut self, schema: &'a Value, depth: usize, folded: &mut Folded) -> Result<bool, Unfit> {
+    fn fold(&mut self, schema: &'a Value, depth: usize, folded: &mut Merged) -> Result<bool, Omitted> {
         self.spend(1)?;
         let Some(members) = schema.as_object().filter(|_| depth < MAX_DEPTH) else { return Ok(false) };
         let kind = members.get("type");
@@ -94,11 +94,11 @@ impl<'a> Fit<'a> {
             self.fold(arm, depth + 1, folded)?;
         }
         for (key, says) in [("anyOf", "one of"), ("oneOf", "exactly one of")] {
-            let mut arms: Vec<Folded> = Vec::new();
+            let mut arms: Vec<Merged> = Vec::new();
             let mut has_arms = false;
             for arm in listed(key) {
                 has_arms = true;
-                let mut one = Folded::default();
+                let mut one = Merged::default();
                 if self.fold(arm, depth + 1, &mut one)? {
                     arms.push(one);
                 }
@@ -116,7 +116,7 @@ impl<'a> Fit<'a> {
     }
 }
 
-impl Folded {
+impl Merged {
     fn add(&mut self, name: &str, schema: &Value) {
         if self.known.insert((name.to_owned(), schema.to_string()))
             && let Some(schemas) = self.properties.entry(name).or_insert_with(|| json!([])).as_array_mut()

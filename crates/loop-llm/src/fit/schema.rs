@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde_json::{Map, Value, json};
 
 use super::names::{Names, is_legal};
-use super::{Rules, has_kind};
+use super::{FitRules, has_kind};
 
 /// A schema that is being fitted.
 #[derive(Debug)]
-pub(super) struct Fit<'a> {
-    pub(super) rules: &'static Rules,
+pub(super) struct SchemaFit<'a> {
+    pub(super) rules: &'static FitRules,
     pub(super) whole: &'a Value,
     pub(super) names: Names,
     /// The references that are followed, and the name of the definition that each becomes.
@@ -23,10 +23,10 @@ pub(super) struct Fit<'a> {
 }
 
 /// Why a tool is left out.
-pub(super) type Unfit = &'static str;
+pub(super) type Omitted = &'static str;
 
-impl<'a> Fit<'a> {
-    pub(super) fn new(rules: &'static Rules, whole: &'a Value) -> Self {
+impl<'a> SchemaFit<'a> {
+    pub(super) fn new(rules: &'static FitRules, whole: &'a Value) -> Self {
         let mut all = BTreeSet::new();
         collect(whole, MAX_DEEP, &mut all);
         Self {
@@ -51,7 +51,7 @@ impl<'a> Fit<'a> {
     }
 
     /// Counts what is written.
-    pub(super) fn spend(&mut self, size: usize) -> Result<(), Unfit> {
+    pub(super) fn spend(&mut self, size: usize) -> Result<(), Omitted> {
         self.left =
             self.left.checked_sub(size).ok_or("its parameters are too large once references are followed")?;
         Ok(())
@@ -65,7 +65,7 @@ impl<'a> Fit<'a> {
     }
 
     /// The definitions that are referred to.
-    pub(super) fn definitions(&mut self) -> Result<Map<String, Value>, Unfit> {
+    pub(super) fn definitions(&mut self) -> Result<Map<String, Value>, Omitted> {
         let mut definitions = Map::new();
         while let Some((name, schema)) = self.waiting.pop_front() {
             let schema = self.schema(schema, 1)?;
@@ -75,7 +75,7 @@ impl<'a> Fit<'a> {
     }
 
     /// A schema that is not the root.
-    pub(super) fn schema(&mut self, schema: &'a Value, depth: usize) -> Result<Value, Unfit> {
+    pub(super) fn schema(&mut self, schema: &'a Value, depth: usize) -> Result<Value, Omitted> {
         self.spend(1)?;
         let Some(members) = schema.as_object() else { return Ok(json!({})) };
         let fitted = if depth > self.rules.deepest {
@@ -94,7 +94,7 @@ impl<'a> Fit<'a> {
         &mut self,
         members: impl IntoIterator<Item = (&'a String, &'a Value)>,
         depth: usize,
-    ) -> Result<Map<String, Value>, Unfit> {
+    ) -> Result<Map<String, Value>, Omitted> {
         let mut fitted = Map::new();
         for (key, value) in members {
             if value.is_null() && !matches!(key.as_str(), "const" | "default") {
@@ -160,7 +160,7 @@ impl<'a> Fit<'a> {
         Ok(fitted)
     }
 
-    fn properties(&mut self, properties: &'a Value, depth: usize) -> Result<Value, Unfit> {
+    fn properties(&mut self, properties: &'a Value, depth: usize) -> Result<Value, Omitted> {
         self.map(properties, depth, |names, name| names.alias(name).to_owned())
     }
 
@@ -169,7 +169,7 @@ impl<'a> Fit<'a> {
         schemas: &'a Value,
         depth: usize,
         named: impl Fn(&Names, &str) -> String,
-    ) -> Result<Value, Unfit> {
+    ) -> Result<Value, Omitted> {
         let mut fitted = Map::new();
         for (name, schema) in schemas.as_object().into_iter().flatten() {
             let sent = named(&self.names, name);
@@ -186,7 +186,7 @@ impl<'a> Fit<'a> {
         Ok(fitted.into())
     }
 
-    fn list(&mut self, schemas: &'a Value, depth: usize) -> Result<Value, Unfit> {
+    fn list(&mut self, schemas: &'a Value, depth: usize) -> Result<Value, Omitted> {
         let schemas = schemas.as_array().into_iter().flatten();
         schemas.map(|schema| self.schema(schema, depth + 1)).collect::<Result<Vec<_>, _>>().map(Value::from)
     }
@@ -335,12 +335,12 @@ impl Keyword {
 }
 
 /// Whether a schema can be sent as it is, of those whose every keyword is a usual one.
-pub(super) fn is_plain(schema: &Value, rules: &Rules) -> bool {
+pub(super) fn is_plain(schema: &Value, rules: &FitRules) -> bool {
     let is_object = schema.get("type").is_some_and(|kind| kind == "object");
     is_object && schema.get("properties").is_some() && is_plain_below(schema, rules, 1)
 }
 
-fn is_plain_below(schema: &Value, rules: &Rules, depth: usize) -> bool {
+fn is_plain_below(schema: &Value, rules: &FitRules, depth: usize) -> bool {
     let Some(members) = schema.as_object() else { return false };
     let mut is_list_of_any = false;
     let each = members.iter().all(|(key, value)| match key.as_str() {

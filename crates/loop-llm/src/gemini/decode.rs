@@ -3,14 +3,14 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::turn::Kept;
+use super::turn::ReplyParts;
 use super::usage::{Counts, Report};
 use loop_core::types::{FailureKind, ToolCall};
 
 use crate::call::{Filtered, ReplyEnd};
 use crate::codec::{
-    self, Assembly, End, Fields, List, Maybe, Number, Protocol, Raws, Target, Text, UsageReport, again,
-    parsed,
+    self, Assembly, End, List, Number, Object, Protocol, RawList, RawMembers, Target, Text, UsageReport,
+    again, parsed,
 };
 use crate::error::LlmError;
 use crate::openai;
@@ -19,7 +19,7 @@ use crate::request::ModelRequest;
 /// The decoder's state.
 #[derive(Debug, Default)]
 struct Gemini {
-    kept: Kept,
+    kept: ReplyParts,
     counts: Counts,
 }
 
@@ -35,7 +35,7 @@ struct Chunk<'a> {
     response_id: Text<'a>,
     model_version: Text<'a>,
     candidates: List<Candidate<'a>>,
-    prompt_feedback: Maybe<Feedback<'a>>,
+    prompt_feedback: Object<Feedback<'a>>,
     usage_metadata: Option<&'a RawValue>,
     usage: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
@@ -46,7 +46,7 @@ struct Chunk<'a> {
 struct Candidate<'a> {
     index: Number,
     #[serde(borrow)]
-    content: Maybe<Content<'a>>,
+    content: Object<Content<'a>>,
     finish_reason: Text<'a>,
     finish_message: Text<'a>,
     usage_metadata: Option<&'a RawValue>,
@@ -57,7 +57,7 @@ struct Candidate<'a> {
 #[serde(default)]
 struct Content<'a> {
     #[serde(borrow)]
-    parts: Raws<'a>,
+    parts: RawList<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -126,7 +126,7 @@ impl Chunk<'_> {
 impl Gemini {
     /// A list of chunks, which servers send where no event stream was requested.
     fn list(&mut self, body: &str, reply: &mut Assembly) -> Result<(), LlmError> {
-        let chunks: Raws<'_> = serde_json::from_str(body).map_err(|_| no_reply())?;
+        let chunks: RawList<'_> = serde_json::from_str(body).map_err(|_| no_reply())?;
         if chunks.0.iter().all(|chunk| !chunk.get().starts_with('{')) {
             return Err(no_reply());
         }
@@ -181,9 +181,9 @@ impl Gemini {
     }
 
     fn part(&mut self, part: &RawValue, reply: &mut Assembly) -> Result<(), LlmError> {
-        let fields = Fields::of(part)?;
+        let fields = RawMembers::of(part)?;
         if let Some(call) = fields.get("functionCall").filter(|call| call.get().starts_with('{')) {
-            return self.call(part, &fields, &Fields::of(call)?, reply);
+            return self.call(part, &fields, &RawMembers::of(call)?, reply);
         }
         let is_signed = fields.get("thoughtSignature").is_some();
         let is_thought = fields.get("thought").is_some_and(|it| it.get() == "true");
@@ -219,8 +219,8 @@ impl Gemini {
     fn call(
         &mut self,
         part: &RawValue,
-        fields: &Fields<'_>,
-        call: &Fields<'_>,
+        fields: &RawMembers<'_>,
+        call: &RawMembers<'_>,
         reply: &mut Assembly,
     ) -> Result<(), LlmError> {
         self.check(reply);
@@ -240,7 +240,7 @@ impl Gemini {
             }
             (None, args) => reply.pass_over(args.map_or(0, str::len)),
         }
-        let is_known = |known: &[&str], fields: &Fields<'_>| {
+        let is_known = |known: &[&str], fields: &RawMembers<'_>| {
             fields.0.iter().all(|(key, _)| known.contains(&key.as_ref()))
         };
         let is_plain = is_known(&["functionCall"], fields) && is_known(&["id", "name", "args"], call);

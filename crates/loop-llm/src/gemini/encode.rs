@@ -10,8 +10,8 @@ use loop_core::types::{FailureKind, ToolCall};
 
 use crate::call::object_text;
 use crate::codec::{
-    Aliases, Body, Draft, Encoded, Joint, Json, Members, OPERATOR, Target, TurnWriter, Written, described,
-    results_in_order, turns, wire_name,
+    Aliases, Body, Draft, Encoded, Json, Members, OPERATOR, Target, TurnWriter, Wrapper, WrittenTurn,
+    described, results_in_order, turns, wire_name,
 };
 use crate::error::LlmError;
 use crate::options::{Effort, OutputFormat, Strictness, ToolChoice};
@@ -86,7 +86,7 @@ impl TurnWriter for Writer<'_> {
         before: Option<&Message>,
         json: &mut Json,
         changed: &mut Vec<&'static str>,
-    ) -> Result<Written, LlmError> {
+    ) -> Result<WrittenTurn, LlmError> {
         let mut parts = Parts { json, count: 0 };
         let joint = match message {
             // The first prompt may be empty; elsewhere an empty text is refused.
@@ -110,7 +110,7 @@ impl TurnWriter for Writer<'_> {
             }
             Message::Assistant(turn) => {
                 if let Some(raw) = self.target.own(turn) {
-                    return Written::own(MODEL, raw, json);
+                    return WrittenTurn::own(MODEL, raw, json);
                 }
                 self.rebuilt(turn, &mut parts);
                 MODEL
@@ -122,7 +122,7 @@ impl TurnWriter for Writer<'_> {
                 USER
             }
         };
-        Ok(Written { joint, values: parts.count })
+        Ok(WrittenTurn { joint, values: parts.count })
     }
 }
 
@@ -384,9 +384,9 @@ fn thinking(draft: &mut Draft<'_, Abilities>) -> Result<Map<String, Value>, LlmE
 }
 
 /// A user's turn.
-const USER: Joint = Joint { open: "{\"role\":\"user\",\"parts\":[", close: "]}" };
+const USER: Wrapper = Wrapper { open: "{\"role\":\"user\",\"parts\":[", close: "]}" };
 /// A model's turn.
-const MODEL: Joint = Joint { open: "{\"role\":\"model\",\"parts\":[", close: "]}" };
+const MODEL: Wrapper = Wrapper { open: "{\"role\":\"model\",\"parts\":[", close: "]}" };
 /// Replaces the signature that a turn of another model lacks.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 /// Replaces an image that a result cannot contain.

@@ -1,10 +1,10 @@
 //! The parts of a turn, sent back in later requests where text and calls are not enough.
 
-use crate::codec::{End, Fields};
+use crate::codec::{End, RawMembers};
 
 /// The parts of a reply.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct ReplyParts {
     parts: Vec<Part>,
     bytes: usize,
     /// Whether something was dropped, so that the turn cannot be sent back.
@@ -21,7 +21,7 @@ enum Part {
     Other(String),
 }
 
-impl Kept {
+impl ReplyParts {
     /// A text, as escaped JSON. It is appended to a text before it.
     pub(super) fn text(&mut self, quoted: &str) {
         let Some(piece) = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')) else { return };
@@ -94,9 +94,9 @@ fn is_plain(parts: &[Part]) -> bool {
 /// The ids of the calls of these parts as the provider sent them, in order.
 pub(super) fn call_ids(parts: &str) -> Vec<Option<String>> {
     let list = format!("[{parts}]");
-    let parts: Vec<Fields<'_>> = serde_json::from_str(&list).unwrap_or_default();
+    let parts: Vec<RawMembers<'_>> = serde_json::from_str(&list).unwrap_or_default();
     let calls = parts.iter().filter_map(|part| part.get("functionCall"));
-    calls.map(|call| Fields::of(call).unwrap_or_default().text("id").some().map(str::to_owned)).collect()
+    calls.map(|call| RawMembers::of(call).unwrap_or_default().text("id").some().map(str::to_owned)).collect()
 }
 
 /// Maximum bytes that are kept.

@@ -10,16 +10,16 @@ pub(crate) struct Abilities {
     /// The effort that the model uses by default.
     pub(crate) default_effort: Effort,
     /// Whether `temperature`, `top_p` and similar options are accepted.
-    pub(crate) sampling: When,
+    pub(crate) sampling: OptionSupport,
     /// Whether tools are accepted on Chat Completions.
-    pub(crate) tools_on_chat: When,
+    pub(crate) tools_on_chat: OptionSupport,
     /// Whether stop sequences are accepted.
-    pub(crate) stop: When,
+    pub(crate) stop: OptionSupport,
 }
 
 /// When an option is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum When {
+pub(crate) enum OptionSupport {
     /// With any effort.
     Always,
     /// Only without reasoning.
@@ -33,11 +33,11 @@ impl Abilities {
     }
 
     /// Whether an option is accepted with this effort.
-    pub(crate) fn takes(&self, when: When, effort: Option<Effort>) -> bool {
+    pub(crate) fn takes(&self, when: OptionSupport, effort: Option<Effort>) -> bool {
         match when {
-            When::Always => true,
-            When::WithoutReasoning => effort.unwrap_or(self.default_effort) == Effort::None,
-            When::Never => false,
+            OptionSupport::Always => true,
+            OptionSupport::WithoutReasoning => effort.unwrap_or(self.default_effort) == Effort::None,
+            OptionSupport::Never => false,
         }
     }
 }
@@ -55,7 +55,7 @@ pub(crate) fn abilities(model: &str) -> Abilities {
 }
 
 use Effort::{High, Low, Max, Medium, Minimal, None as Not, XHigh};
-use When::{Always, Never, WithoutReasoning};
+use OptionSupport::{Always, Never, WithoutReasoning};
 
 const ANY: Abilities = Abilities {
     efforts: &Effort::ALL,
@@ -70,8 +70,8 @@ const PLAIN: Abilities = Abilities { efforts: &[], ..ANY };
 const fn reasons(
     efforts: &'static [Effort],
     default_effort: Effort,
-    sampling: When,
-    tools_on_chat: When,
+    sampling: OptionSupport,
+    tools_on_chat: OptionSupport,
 ) -> Abilities {
     Abilities { efforts, default_effort, sampling, tools_on_chat, stop: sampling }
 }

@@ -10,19 +10,19 @@ pub(super) fn strict(schema: &Value) -> Option<Value> {
     if root.get("type").and_then(Value::as_str) != Some("object") || root.contains_key("anyOf") {
         return None;
     }
-    convert(schema).filter(|strict| Size::default().takes(strict, 0))
+    convert(schema).filter(|strict| SchemaSize::default().takes(strict, 0))
 }
 
 /// What strict mode limits, so far.
 #[derive(Debug, Default)]
-struct Size {
+struct SchemaSize {
     properties: usize,
     values: usize,
     /// Of the names of properties and definitions, and of listed values.
     characters: usize,
 }
 
-impl Size {
+impl SchemaSize {
     /// Whether a strict schema, in so many objects, is within the limits with all before it.
     fn takes(&mut self, schema: &Value, depth: usize) -> bool {
         let Some(members) = schema.as_object() else { return true };

@@ -3,7 +3,7 @@
 use loop_core::types::Usage;
 use serde::Deserialize;
 
-use crate::codec::{Count, Maybe, Number, UsageReport};
+use crate::codec::{Count, Number, Object, UsageReport};
 
 /// The usage that a server reports, with the member names of both protocols and of several providers. Cached tokens are
 /// part of the prompt.
@@ -17,11 +17,11 @@ pub(crate) struct Report {
     total_tokens: Count,
     prompt_cache_hit_tokens: Count,
     num_cached_tokens: Count,
-    prompt_tokens_details: Maybe<InputDetails>,
-    prompt_token_details: Maybe<InputDetails>,
-    input_tokens_details: Maybe<InputDetails>,
-    completion_tokens_details: Maybe<OutputDetails>,
-    output_tokens_details: Maybe<OutputDetails>,
+    prompt_tokens_details: Object<InputDetails>,
+    prompt_token_details: Object<InputDetails>,
+    input_tokens_details: Object<InputDetails>,
+    completion_tokens_details: Object<OutputDetails>,
+    output_tokens_details: Object<OutputDetails>,
     cost: Number,
     /// The cost that xAI reports.
     cost_in_usd_ticks: Number,

@@ -2,18 +2,18 @@
 
 use serde_json::value::RawValue;
 
-use crate::codec::{Assembly, Fields, Number};
+use crate::codec::{Assembly, Number, RawMembers};
 use crate::error::LlmError;
 
 /// Finds the call of a fragment.
 #[derive(Debug)]
-pub(super) struct Placer {
+pub(super) struct CallFinder {
     pub(super) last: Option<usize>,
     /// Whether each fragment repeats all arguments so far.
     has_whole_arguments: bool,
 }
 
-impl Placer {
+impl CallFinder {
     pub(super) fn new(has_whole_arguments: bool) -> Self {
         Self { last: None, has_whole_arguments }
     }
@@ -21,11 +21,11 @@ impl Placer {
     /// Adds one fragment and returns its call. `place` is the position of a whole call in its list.
     pub(super) fn push(
         &mut self,
-        fragment: &Fields<'_>,
+        fragment: &RawMembers<'_>,
         place: Option<u64>,
         reply: &mut Assembly,
     ) -> Result<Option<usize>, LlmError> {
-        let function = fragment.get("function").map(Fields::of).transpose()?.unwrap_or_default();
+        let function = fragment.get("function").map(RawMembers::of).transpose()?.unwrap_or_default();
         let (id, name) = (fragment.text("id"), function.text("name"));
         let index =
             fragment.get("index").and_then(|index| serde_json::from_str::<Number>(index.get()).ok()?.index());

@@ -4,14 +4,16 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::calls::Placer;
-use super::ordinary::{self, Delta, Ordinary, Pattern, PieceOf};
+use super::calls::CallFinder;
+use super::ordinary::{self, ChunkPattern, Delta, PieceOf, UsualChunk};
 use super::think::{Part, Tags};
-use super::turn::{Kept, is_nothing};
+use super::turn::{MessageMembers, is_nothing};
 use loop_core::types::{FailureKind, ToolCall};
 
 use crate::call::ReplyEnd;
-use crate::codec::{self, Assembly, End, Fields, List, Maybe, Number, Protocol, Target, Text, again, parsed};
+use crate::codec::{
+    self, Assembly, End, List, Number, Object, Protocol, RawMembers, Target, Text, again, parsed,
+};
 use crate::error::LlmError;
 use crate::openai::Report;
 use crate::request::ModelRequest;
@@ -19,14 +21,14 @@ use crate::request::ModelRequest;
 /// The decoder's state.
 #[derive(Debug)]
 struct Chat {
-    calls: Placer,
+    calls: CallFinder,
     tags: Option<Tags>,
-    kept: Kept,
+    kept: MessageMembers,
     reasoning_beside: bool,
     /// The service tier reported last.
     tier: String,
     /// The last usual chunk: the next may differ from it only in its delta.
-    pattern: Pattern,
+    pattern: ChunkPattern,
     /// Unescaped texts of the current chunk.
     scratch: String,
     /// Whether a delta had content: a whole message in addition to deltas repeats it.
@@ -38,12 +40,12 @@ struct Chat {
 pub(crate) fn protocol(_: &ModelRequest, target: &Target<'_>) -> Box<dyn Protocol> {
     let profile = target.profile;
     Box::new(Chat {
-        calls: Placer::new(profile.whole_arguments_each_chunk),
+        calls: CallFinder::new(profile.whole_arguments_each_chunk),
         tags: profile.think_tags.then(Tags::default),
-        kept: Kept::new(profile),
+        kept: MessageMembers::new(profile),
         reasoning_beside: profile.reasoning_beside_completion,
         tier: String::new(),
-        pattern: Pattern::default(),
+        pattern: ChunkPattern::default(),
         scratch: String::new(),
         has_piece: false,
         says: false,
@@ -60,10 +62,10 @@ struct Chunk<'a> {
     object: Text<'a>,
     service_tier: Text<'a>,
     choices: List<Choice<'a>>,
-    usage: Maybe<Report>,
-    x_groq: Maybe<Groq>,
+    usage: Object<Report>,
+    x_groq: Object<Groq>,
     error: Option<&'a RawValue>,
-    base_resp: Maybe<BaseResp>,
+    base_resp: Object<BaseResp>,
 }
 
 /// What MiniMax says besides a reply, or in place of one.
@@ -78,19 +80,19 @@ struct BaseResp {
 struct Choice<'a> {
     index: Number,
     #[serde(borrow)]
-    delta: Fields<'a>,
-    message: Fields<'a>,
+    delta: RawMembers<'a>,
+    message: RawMembers<'a>,
     finish_reason: Text<'a>,
-    usage: Maybe<Report>,
-    content_filter_result: Maybe<Filter>,
-    content_filter_results: Maybe<Filter>,
+    usage: Object<Report>,
+    content_filter_result: Object<Filter>,
+    content_filter_results: Object<Filter>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Filter {
     /// Why the content filter did not run.
-    error: Maybe<IgnoredAny>,
+    error: Object<IgnoredAny>,
 }
 
 impl Filter {
@@ -103,7 +105,7 @@ impl Filter {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Groq {
-    pub(super) usage: Maybe<Report>,
+    pub(super) usage: Object<Report>,
 }
 
 impl Protocol for Chat {
@@ -146,7 +148,7 @@ impl Protocol for Chat {
     }
 
     fn close(&mut self, reply: &mut Assembly) {
-        let is_complete = |call: &codec::Open| {
+        let is_complete = |call: &codec::OpenCall| {
             call.arguments.trim().is_empty() || serde_json::from_str::<IgnoredAny>(&call.arguments).is_ok()
         };
         if !reply.is_ending() && self.says && reply.calls().open().iter().all(is_complete) {
@@ -179,7 +181,7 @@ impl Chat {
 
     fn whole_ordinary(
         &mut self,
-        chunk: &Ordinary<'_>,
+        chunk: &UsualChunk<'_>,
         scratch: &str,
         reply: &mut Assembly,
     ) -> Result<(), LlmError> {
@@ -290,7 +292,7 @@ impl Chat {
     /// Reports a delta or a whole message.
     fn message(
         &mut self,
-        message: &Fields<'_>,
+        message: &RawMembers<'_>,
         is_whole: bool,
         reply: &mut Assembly,
     ) -> Result<(), LlmError> {
@@ -298,7 +300,7 @@ impl Chat {
         if let Some(piece) = reasoning.iter().find_map(Text::some) {
             reply.reason(piece);
         } else if let Some(details) = message.get("reasoning_details") {
-            let details: List<Fields<'_>> = parsed(details.get())?;
+            let details: List<RawMembers<'_>> = parsed(details.get())?;
             for detail in details.iter() {
                 let reported = [detail.text("text"), detail.text("summary")];
                 reply.reason(reported.iter().find_map(Text::some).unwrap_or_default());
@@ -307,7 +309,7 @@ impl Chat {
         for (key, value) in &message.0 {
             match key.as_ref() {
                 "content" if value.get().starts_with('[') => {
-                    let parts: List<Fields<'_>> = parsed(value.get())?;
+                    let parts: List<RawMembers<'_>> = parsed(value.get())?;
                     for part in parts.iter() {
                         self.part(part, reply);
                     }
@@ -326,7 +328,7 @@ impl Chat {
                     reply.refuse(piece.or_empty());
                 }
                 "tool_calls" => {
-                    let calls: List<Fields<'_>> = parsed(value.get())?;
+                    let calls: List<RawMembers<'_>> = parsed(value.get())?;
                     for (nth, fragment) in (0..).zip(calls.iter()) {
                         // In a whole message calls have no index: their position is used.
                         let place = is_whole.then_some(nth);
@@ -339,7 +341,7 @@ impl Chat {
                 }
                 // The deprecated form of a single tool call.
                 "function_call" if value.get().starts_with('{') => {
-                    let fragment = Fields(vec![("index".into(), zero()), ("function".into(), *value)]);
+                    let fragment = RawMembers(vec![("index".into(), zero()), ("function".into(), *value)]);
                     self.says |= self.calls.push(&fragment, /*place*/ None, reply)?.is_some();
                 }
                 "role" | "function_call" => {}
@@ -350,13 +352,13 @@ impl Chat {
     }
 
     /// A part of a content that is a list.
-    fn part(&mut self, part: &Fields<'_>, reply: &mut Assembly) {
+    fn part(&mut self, part: &RawMembers<'_>, reply: &mut Assembly) {
         if let Some(piece) = part.text("text").some() {
             self.says = true;
             self.say(piece, reply);
         }
         let thoughts =
-            part.get("thinking").and_then(|it| serde_json::from_str::<List<Fields<'_>>>(it.get()).ok());
+            part.get("thinking").and_then(|it| serde_json::from_str::<List<RawMembers<'_>>>(it.get()).ok());
         for thought in thoughts.iter().flat_map(|thoughts| thoughts.iter()) {
             if let Some(piece) = thought.text("text").some() {
                 reply.reason(piece);
@@ -395,9 +397,7 @@ impl Chat {
         let failed = |kind, message| Err(LlmError::in_stream(kind, message));
         let lower = word.to_ascii_lowercase();
         let stop = match lower.as_str() {
-            "error" => {
-                return failed(FailureKind::ServerError, "the provider ended the reply with an error");
-            }
+            "error" => return failed(FailureKind::ServerError, "the provider ended the reply with an error"),
             "insufficient_system_resource" => {
                 return failed(
                     FailureKind::Overloaded,
@@ -421,11 +421,11 @@ impl Chat {
 }
 
 /// Completes arguments from a whole message that repeats the deltas.
-fn complete_calls(message: &Fields<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
+fn complete_calls(message: &RawMembers<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
     let Some(calls) = message.get("tool_calls") else { return Ok(()) };
-    let calls: List<Fields<'_>> = parsed(calls.get())?;
+    let calls: List<RawMembers<'_>> = parsed(calls.get())?;
     for call in calls.iter() {
-        let function = call.get("function").map(Fields::of).transpose()?.unwrap_or_default();
+        let function = call.get("function").map(RawMembers::of).transpose()?.unwrap_or_default();
         let whole = function.get("arguments").map(codec::exact).transpose()?.unwrap_or_default();
         let id = call.text("id");
         let at = reply.calls().open().iter().position(|open| {

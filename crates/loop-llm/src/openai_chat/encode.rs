@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::call::written_arguments;
 use crate::codec::{
-    Aliases, Body, Draft, Encoded, Joint, Json, Members, OPERATOR, Target, TurnWriter, Written,
+    Aliases, Body, Draft, Encoded, Json, Members, OPERATOR, Target, TurnWriter, Wrapper, WrittenTurn,
     results_in_order, short_id, turns, wire_name,
 };
 use crate::error::LlmError;
@@ -82,7 +82,7 @@ impl TurnWriter for Writer<'_> {
         before: Option<&Message>,
         json: &mut Json,
         _: &mut Vec<&'static str>,
-    ) -> Result<Written, LlmError> {
+    ) -> Result<WrittenTurn, LlmError> {
         let values = match message {
             Message::User { text, images, .. } => self.user(text, images, before, json),
             Message::Operator { text } => match self.target.profile.late_instructions.role() {
@@ -93,12 +93,12 @@ impl TurnWriter for Writer<'_> {
                 None => self.user(&[OPERATOR, text].concat(), &[], before, json),
             },
             Message::Assistant(turn) => match self.target.own(turn) {
-                Some(raw) => return Written::own(Joint::NONE, raw, json),
+                Some(raw) => return WrittenTurn::own(Wrapper::NONE, raw, json),
                 None => self.assistant(turn, before, json),
             },
             Message::Tool { results } => self.results(before, results, json),
         };
-        Ok(Written { joint: Joint::NONE, values })
+        Ok(WrittenTurn { joint: Wrapper::NONE, values })
     }
 }
 

@@ -11,11 +11,11 @@ pub(super) struct Tags {
     held: String,
     /// How many bytes at the beginning of `held` are known to be whitespace.
     blanks: usize,
-    state: State,
+    state: TagPos,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum TagPos {
     /// Only whitespace so far.
     #[default]
     Before,
@@ -39,13 +39,13 @@ impl Tags {
         let mut parts = Vec::new();
         loop {
             match self.state {
-                State::Before => {
+                TagPos::Before => {
                     let invisible = self.held.get(self.blanks..).unwrap_or_default();
                     let text = invisible.trim_start();
                     self.blanks += invisible.len() - text.len();
                     if let Some(rest) = text.strip_prefix(OPEN) {
                         self.held = rest.to_owned();
-                        self.state = State::Inside;
+                        self.state = TagPos::Inside;
                         continue;
                     }
                     if OPEN.starts_with(text) || (text != CLOSE && CLOSE.starts_with(text)) {
@@ -56,16 +56,16 @@ impl Tags {
                     {
                         push(&mut parts, Part::Reasoning(reasoning.to_owned()));
                         self.held = rest.to_owned();
-                        self.state = State::Between;
+                        self.state = TagPos::Between;
                         continue;
                     }
-                    self.state = State::After;
+                    self.state = TagPos::After;
                 }
-                State::Inside => {
+                TagPos::Inside => {
                     if let Some((reasoning, text)) = self.held.split_once(CLOSE) {
                         push(&mut parts, Part::Reasoning(reasoning.to_owned()));
                         self.held = text.to_owned();
-                        self.state = State::Between;
+                        self.state = TagPos::Between;
                         continue;
                     }
                     let kept = begun(&self.held, CLOSE);
@@ -74,14 +74,14 @@ impl Tags {
                     push(&mut parts, Part::Reasoning(std::mem::replace(&mut self.held, rest)));
                     return parts;
                 }
-                State::Between => {
+                TagPos::Between => {
                     self.held = self.held.trim_start().to_owned();
                     if self.held.is_empty() {
                         return parts;
                     }
-                    self.state = State::After;
+                    self.state = TagPos::After;
                 }
-                State::After => {
+                TagPos::After => {
                     push(&mut parts, Part::Text(std::mem::take(&mut self.held)));
                     return parts;
                 }
@@ -93,7 +93,7 @@ impl Tags {
     pub(super) fn finish(&mut self) -> Vec<Part> {
         let held = std::mem::take(&mut self.held);
         let mut parts = Vec::new();
-        push(&mut parts, if self.state == State::Inside { Part::Reasoning(held) } else { Part::Text(held) });
+        push(&mut parts, if self.state == TagPos::Inside { Part::Reasoning(held) } else { Part::Text(held) });
         parts
     }
 }

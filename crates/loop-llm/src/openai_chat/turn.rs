@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 
 use loop_core::types::ToolCall;
 
-use crate::codec::{End, Fields, wire_name};
+use crate::codec::{End, RawMembers, wire_name};
 use crate::profile::{Profile, ReasoningBack};
 
 /// The members of a message, as the server named them.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct MessageMembers {
     reasoning_back: ReasoningBack,
     refusal_back: bool,
     /// Members that the server accepts in later requests.
@@ -30,7 +30,7 @@ pub(super) struct Kept {
     is_lost: bool,
 }
 
-impl Kept {
+impl MessageMembers {
     pub(super) fn new(profile: &Profile) -> Self {
         Self {
             reasoning_back: profile.reasoning_back,
@@ -86,7 +86,7 @@ impl Kept {
 
     /// A fragment of call number `at`; `index` is its index, if known. Of its other members those are kept that the
     /// server accepts back.
-    pub(super) fn call(&mut self, at: usize, index: Option<u64>, fragment: &Fields<'_>) {
+    pub(super) fn call(&mut self, at: usize, index: Option<u64>, fragment: &RawMembers<'_>) {
         self.begin_call(at, index);
         for (key, value) in &fragment.0 {
             if !self.takes_back(key) || is_nothing(value) {

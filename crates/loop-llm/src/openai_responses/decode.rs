@@ -4,14 +4,14 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::items::{At, Items, Part};
+use super::items::{ItemRef, Items, Part, PartRef};
 use super::kept;
-use super::stop::Cut;
+use super::stop::StopCutter;
 use loop_core::types::{FailureKind, ToolCall};
 
 use crate::call::{Filtered, ReplyEnd};
 use crate::codec::{
-    Assembly, End, Maybe, Number, Protocol, Raws, Target, Text, again, exact, filtered, parsed, whole,
+    Assembly, End, Number, Object, Protocol, RawList, Target, Text, again, exact, filtered, parsed, whole,
 };
 use crate::error::LlmError;
 use crate::openai::Report;
@@ -30,7 +30,7 @@ struct Responses {
 
 pub(crate) fn protocol(request: &ModelRequest, _: &Target<'_>) -> Box<dyn Protocol> {
     Box::new(Responses {
-        items: Items::new(Cut::new(&request.stop)),
+        items: Items::new(StopCutter::new(&request.stop)),
         is_stored: request.extra.get("store") == Some(&Value::Bool(true)),
         is_damaged: false,
         has_ended: false,
@@ -53,7 +53,7 @@ struct Event<'a> {
     arguments: Option<&'a RawValue>,
     input: Text<'a>,
     item: Option<&'a RawValue>,
-    response: Maybe<Response<'a>>,
+    response: Object<Response<'a>>,
     error: Option<&'a RawValue>,
 }
 
@@ -68,8 +68,8 @@ struct Response<'a> {
     service_tier: Text<'a>,
     output: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
-    incomplete_details: Maybe<Details<'a>>,
-    usage: Maybe<Report>,
+    incomplete_details: Object<Details<'a>>,
+    usage: Object<Report>,
     /// The results of Azure's content filters.
     content_filters: Option<&'a RawValue>,
 }
@@ -93,10 +93,10 @@ impl Protocol for Responses {
             }
             return Ok(());
         }
-        let at = At { id: event.item_id.or_empty(), index: event.output_index.index() };
-        let part = |part: Part| match part {
-            Part::Summary => (part, event.summary_index.index().unwrap_or(0)),
-            Part::Text | Part::Refusal | Part::Thought => (part, event.content_index.index().unwrap_or(0)),
+        let at = ItemRef { id: event.item_id.or_empty(), index: event.output_index.index() };
+        let part = |kind: Part| {
+            let index = if kind == Part::Summary { &event.summary_index } else { &event.content_index };
+            PartRef { kind, index: index.index().unwrap_or(0) }
         };
         let items = &mut self.items;
         let text_part = match kind {
@@ -208,7 +208,7 @@ impl Responses {
             _ => {}
         }
         if let Some(output) = response.output {
-            let output: Raws<'_> = parsed(output.get())?;
+            let output: RawList<'_> = parsed(output.get())?;
             if !self.items.has_all(output.0.len()) {
                 self.items.output(&output.0, reply)?;
             }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::stop::Cut;
+use super::stop::StopCutter;
 use crate::codec::{Assembly, List, Text, exact, parsed, text};
 use crate::error::LlmError;
 
@@ -11,7 +11,7 @@ use crate::error::LlmError;
 #[derive(Debug, Default)]
 pub(super) struct Items {
     list: Vec<Item>,
-    cut: Cut,
+    cut: StopCutter,
     /// Bytes of the completed items.
     bytes: usize,
 }
@@ -27,34 +27,33 @@ pub(super) struct Item {
     /// Whether it is a tool call above the maximum, which is only counted.
     is_unread: bool,
     /// The text reported so far, by part.
-    parts: Vec<Reported>,
+    parts: Vec<PartText>,
     /// The JSON of the completed item.
     pub(super) done: Option<Box<str>>,
 }
 
 /// The text reported so far of a part.
 #[derive(Debug)]
-struct Reported {
-    kind: Part,
-    index: u64,
+struct PartText {
+    part: PartRef,
     text: String,
-    /// Whether the whole text was received: a bit for each [`Whole`].
+    /// Whether the whole text was received: a bit for each [`TextFrom`].
     came: u8,
 }
 
-impl Reported {
-    fn new(kind: Part, index: u64) -> Self {
-        Self { kind, index, text: String::new(), came: 0 }
+impl PartText {
+    fn new(part: PartRef) -> Self {
+        Self { part, text: String::new(), came: 0 }
     }
 
-    fn has_come(&self, by: Whole) -> bool {
+    fn has_come(&self, by: TextFrom) -> bool {
         self.came & by as u8 != 0
     }
 }
 
 /// Which event contains the whole text of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whole {
+enum TextFrom {
     /// The `.done` event of the part.
     ByEvent = 1,
     /// The completed item.
@@ -63,9 +62,16 @@ enum Whole {
 
 /// The item of an event: looked up by id, then by index.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct At<'a> {
+pub(super) struct ItemRef<'a> {
     pub(super) id: &'a str,
     pub(super) index: Option<u64>,
+}
+
+/// A part of an item: its kind, and its index among those of its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PartRef {
+    pub(super) kind: Part,
+    pub(super) index: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +85,7 @@ pub(super) enum Part {
 /// The JSON of an item.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Written<'a> {
+struct WrittenItem<'a> {
     #[serde(rename = "type", borrow)]
     kind: Text<'a>,
     id: Text<'a>,
@@ -104,13 +110,13 @@ struct WrittenPart<'a> {
 ///
 /// # Errors
 /// A text contains half of a surrogate pair.
-fn written(raw: &RawValue) -> Result<Written<'_>, LlmError> {
+fn written(raw: &RawValue) -> Result<WrittenItem<'_>, LlmError> {
     parsed(raw.get())
 }
 
 impl Items {
     /// No items. `cut` ends the visible text at a stop sequence.
-    pub(super) fn new(cut: Cut) -> Self {
+    pub(super) fn new(cut: StopCutter) -> Self {
         Self { cut, ..Self::default() }
     }
 
@@ -157,8 +163,8 @@ impl Items {
                 && call.is_some_and(|call| reply.goes_on_with(call, written.name.or_empty()))
         };
         let known = known.or_else(|| open.filter(goes_on));
-        let Some(nth) = known.or_else(|| self.add(At { id, index })) else {
-            leave(&written, At { id, index }, reply);
+        let Some(nth) = known.or_else(|| self.add(ItemRef { id, index })) else {
+            leave(&written, ItemRef { id, index }, reply);
             return Ok(());
         };
         if is_call(written.kind.or_empty())
@@ -174,18 +180,18 @@ impl Items {
     }
 
     /// A text delta of a part.
-    pub(super) fn piece(&mut self, at: At<'_>, part: (Part, u64), piece: &str, reply: &mut Assembly) {
+    pub(super) fn piece(&mut self, at: ItemRef<'_>, part: PartRef, piece: &str, reply: &mut Assembly) {
         let Some(nth) = self.find_or_add(at) else { return reply.overflows() };
         if let Some(reported) = self.stated(nth, part) {
             reported.text.push_str(piece);
         }
-        self.tell(part.0, piece, reply);
+        self.tell(part.kind, piece, reply);
     }
 
     /// The whole text of a part. Only what the deltas lacked is reported.
-    pub(super) fn whole(&mut self, at: At<'_>, part: (Part, u64), text: &str, reply: &mut Assembly) {
+    pub(super) fn whole(&mut self, at: ItemRef<'_>, part: PartRef, text: &str, reply: &mut Assembly) {
         match self.find_or_add(at) {
-            Some(nth) => self.complete(nth, part, Whole::ByEvent, text, reply),
+            Some(nth) => self.complete(nth, part, TextFrom::ByEvent, text, reply),
             None => reply.overflows(),
         }
     }
@@ -193,7 +199,7 @@ impl Items {
     /// A fragment of a call's arguments.
     pub(super) fn arguments(
         &mut self,
-        at: At<'_>,
+        at: ItemRef<'_>,
         piece: &str,
         reply: &mut Assembly,
     ) -> Result<(), LlmError> {
@@ -206,7 +212,7 @@ impl Items {
     /// A call's whole arguments.
     pub(super) fn whole_arguments(
         &mut self,
-        at: At<'_>,
+        at: ItemRef<'_>,
         whole: &str,
         reply: &mut Assembly,
     ) -> Result<(), LlmError> {
@@ -217,9 +223,14 @@ impl Items {
     }
 
     /// A completed item. Its content replaces the deltas.
-    pub(super) fn done(&mut self, raw: &RawValue, at: At<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
+    pub(super) fn done(
+        &mut self,
+        raw: &RawValue,
+        at: ItemRef<'_>,
+        reply: &mut Assembly,
+    ) -> Result<(), LlmError> {
         let written = written(raw)?;
-        let at = At { id: written.id.some().unwrap_or(at.id), ..at };
+        let at = ItemRef { id: written.id.some().unwrap_or(at.id), ..at };
         let Some(nth) = self.find(at, /*open*/ true).or_else(|| self.add(at)) else {
             leave(&written, at, reply);
             return Ok(());
@@ -241,7 +252,7 @@ impl Items {
     pub(super) fn output(&mut self, output: &[&RawValue], reply: &mut Assembly) -> Result<(), LlmError> {
         for (index, raw) in (0..).zip(output).filter(|(_, raw)| raw.get().starts_with('{')) {
             let written = written(raw)?;
-            let at = At { id: written.id.or_empty(), index: Some(index) };
+            let at = ItemRef { id: written.id.or_empty(), index: Some(index) };
             let is_known = self.find(at, /*open*/ false).and_then(|nth| self.list.get(nth));
             if is_known.is_none_or(|item| item.done.is_none()) {
                 self.done(raw, at, reply)?;
@@ -264,17 +275,29 @@ impl Items {
         }
     }
 
-    fn read(&mut self, nth: usize, written: &Written<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
+    fn read(&mut self, nth: usize, written: &WrittenItem<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
         match written.kind.or_empty() {
             "message" => match written.content {
                 Some(content) if content.get().starts_with('"') => {
-                    self.complete(nth, (Part::Text, 0), Whole::OfItem, text(content).or_empty(), reply);
+                    self.complete(
+                        nth,
+                        PartRef { kind: Part::Text, index: 0 },
+                        TextFrom::OfItem,
+                        text(content).or_empty(),
+                        reply,
+                    );
                 }
                 _ => self.parts(nth, written, Part::Text, reply),
             },
             "reasoning" => {
                 for (index, part) in (0..).zip(written.summary.iter()) {
-                    self.complete(nth, (Part::Summary, index), Whole::OfItem, part.text.or_empty(), reply);
+                    self.complete(
+                        nth,
+                        PartRef { kind: Part::Summary, index },
+                        TextFrom::OfItem,
+                        part.text.or_empty(),
+                        reply,
+                    );
                 }
                 self.parts(nth, written, Part::Thought, reply);
             }
@@ -301,7 +324,7 @@ impl Items {
         Ok(())
     }
 
-    fn parts(&mut self, nth: usize, written: &Written<'_>, kind: Part, reply: &mut Assembly) {
+    fn parts(&mut self, nth: usize, written: &WrittenItem<'_>, kind: Part, reply: &mut Assembly) {
         let content = written.content.map_or("[]", RawValue::get);
         let parts: List<WrittenPart<'_>> = serde_json::from_str(content).unwrap_or_default();
         for (index, part) in (0..).zip(parts.iter()) {
@@ -309,12 +332,12 @@ impl Items {
                 "refusal" => (Part::Refusal, &part.refusal),
                 _ => (kind, &part.text),
             };
-            self.complete(nth, (kind, index), Whole::OfItem, whole.or_empty(), reply);
+            self.complete(nth, PartRef { kind, index }, TextFrom::OfItem, whole.or_empty(), reply);
         }
     }
 
     /// The whole text of a part, from its own event or from the completed item.
-    fn complete(&mut self, nth: usize, part: (Part, u64), by: Whole, whole: &str, reply: &mut Assembly) {
+    fn complete(&mut self, nth: usize, part: PartRef, by: TextFrom, whole: &str, reply: &mut Assembly) {
         if whole.is_empty() {
             return;
         }
@@ -323,7 +346,7 @@ impl Items {
         match whole.strip_prefix(reported.text.as_str()) {
             Some(rest) => {
                 reported.text.push_str(rest);
-                self.tell(part.0, rest, reply);
+                self.tell(part.kind, rest, reply);
             }
             // Deltas that were reported cannot be withdrawn.
             None => reply.warn("text_differs"),
@@ -332,33 +355,22 @@ impl Items {
 
     /// The part of a whole text: the one with its index, or else one of its kind whose deltas are a prefix of the text.
     /// Some servers number the parts of a completed item differently from those of the deltas.
-    fn whole_of(
-        &mut self,
-        nth: usize,
-        (kind, index): (Part, u64),
-        by: Whole,
-        whole: &str,
-    ) -> Option<&mut Reported> {
+    fn whole_of(&mut self, nth: usize, part: PartRef, by: TextFrom, whole: &str) -> Option<&mut PartText> {
         let parts = &self.list.get(nth)?.parts;
-        let at = index.min(MAX_PARTS);
-        let is_open = |reported: &&Reported| reported.kind == kind && !reported.has_come(by);
-        let begins = |reported: &Reported| whole.starts_with(reported.text.as_str());
-        let is_here =
-            parts.iter().any(|reported| is_open(&reported) && reported.index == at && begins(reported));
-        let is_it = |reported: &Reported| is_open(&reported) && !reported.text.is_empty() && begins(reported);
+        let part = PartRef { index: part.index.min(MAX_PARTS), ..part };
+        let is_open = |reported: &PartText| reported.part.kind == part.kind && !reported.has_come(by);
+        let begins = |reported: &PartText| whole.starts_with(reported.text.as_str());
+        let is_here = parts.iter().any(|it| it.part == part && is_open(it) && begins(it));
+        let is_it = |reported: &PartText| is_open(reported) && !reported.text.is_empty() && begins(reported);
         if let Some(place) = parts.iter().position(is_it).filter(|_| !is_here) {
             return self.list.get_mut(nth)?.parts.get_mut(place);
         }
-        if by == Whole::OfItem
-            && parts
-                .iter()
-                .any(|reported| reported.kind == kind && reported.index == at && reported.has_come(by))
-        {
+        if by == TextFrom::OfItem && parts.iter().any(|it| it.part == part && it.has_come(by)) {
             let parts = &mut self.list.get_mut(nth)?.parts;
-            parts.push(Reported::new(kind, at));
+            parts.push(PartText::new(part));
             return parts.last_mut();
         }
-        self.stated(nth, (kind, index))
+        self.stated(nth, part)
     }
 
     fn tell(&mut self, part: Part, piece: &str, reply: &mut Assembly) {
@@ -390,7 +402,7 @@ impl Items {
     }
 
     /// The call of an arguments fragment of `bytes` bytes. `None` for a call above the maximum.
-    fn call_at(&mut self, at: At<'_>, bytes: usize, reply: &mut Assembly) -> Option<usize> {
+    fn call_at(&mut self, at: ItemRef<'_>, bytes: usize, reply: &mut Assembly) -> Option<usize> {
         let nth = self.find_or_add(at);
         let call = nth.and_then(|nth| self.call(nth, reply));
         let is_unread = nth.is_none_or(|nth| self.list.get(nth).is_some_and(|item| item.is_unread));
@@ -400,12 +412,12 @@ impl Items {
         call
     }
 
-    fn stated(&mut self, nth: usize, (kind, index): (Part, u64)) -> Option<&mut Reported> {
-        let index = index.min(MAX_PARTS);
+    fn stated(&mut self, nth: usize, part: PartRef) -> Option<&mut PartText> {
+        let part = PartRef { index: part.index.min(MAX_PARTS), ..part };
         let parts = &mut self.list.get_mut(nth)?.parts;
-        let known = parts.iter().rposition(|reported| (reported.kind, reported.index) == (kind, index));
+        let known = parts.iter().rposition(|reported| reported.part == part);
         let known = known.unwrap_or_else(|| {
-            parts.push(Reported::new(kind, index));
+            parts.push(PartText::new(part));
             parts.len() - 1
         });
         parts.get_mut(known)
@@ -413,7 +425,7 @@ impl Items {
 
     /// The item with this id, or else with this index; without both, the last one. `open` leaves out completed items,
     /// unless the id matches. Some servers use one id for several items: their indexes tell them apart.
-    fn find(&self, at: At<'_>, open: bool) -> Option<usize> {
+    fn find(&self, at: ItemRef<'_>, open: bool) -> Option<usize> {
         let with_id = |is_it: &dyn Fn(&Item) -> bool| {
             self.list.iter().rposition(|item| item.id == at.id && is_it(item))
         };
@@ -431,12 +443,12 @@ impl Items {
             .or_else(|| if at.id.is_empty() && at.index.is_none() { last() } else { None })
     }
 
-    fn find_or_add(&mut self, at: At<'_>) -> Option<usize> {
+    fn find_or_add(&mut self, at: ItemRef<'_>) -> Option<usize> {
         self.find(at, /*open*/ false).or_else(|| self.add(at))
     }
 
     /// A new item. `None` above the maximum.
-    fn add(&mut self, At { id, index }: At<'_>) -> Option<usize> {
+    fn add(&mut self, ItemRef { id, index }: ItemRef<'_>) -> Option<usize> {
         if self.list.len() == MAX_ITEMS {
             return None;
         }
@@ -458,7 +470,7 @@ impl Item {
 }
 
 /// Drops an item above the maximum. A tool call is counted; for any other item the reply is cut.
-fn leave(written: &Written<'_>, at: At<'_>, reply: &mut Assembly) {
+fn leave(written: &WrittenItem<'_>, at: ItemRef<'_>, reply: &mut Assembly) {
     if is_call(written.kind.or_empty()) {
         reply.leave_call(at.id, at.index);
     } else {

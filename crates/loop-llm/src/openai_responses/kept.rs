@@ -6,7 +6,7 @@ use super::items::{Items, is_call};
 use loop_core::types::ToolCall;
 
 use crate::call::ReplyEnd;
-use crate::codec::{End, Fields, Json, Raws};
+use crate::codec::{End, Json, RawList, RawMembers};
 
 /// The items with `calls`, in order and unchanged. `None` where text and calls are enough.
 ///
@@ -22,16 +22,16 @@ pub(super) fn raw(items: &Items, end: &End, calls: &[ToolCall], is_stored: bool)
     if items.iter().any(|item| item.done.is_none() && item.is_reported()) {
         return None;
     }
-    let written: Vec<Fields<'_>> = items
+    let written: Vec<RawMembers<'_>> = items
         .iter()
         .filter_map(|item| {
             serde_json::from_str::<&RawValue>(item.done.as_deref()?)
                 .ok()
-                .and_then(|item| Fields::of(item).ok())
+                .and_then(|item| RawMembers::of(item).ok())
         })
         .collect();
     let texts: Vec<&str> = items.iter().filter_map(|item| item.done.as_deref()).collect();
-    let is_kept = |fields: &Fields<'_>| {
+    let is_kept = |fields: &RawMembers<'_>| {
         let (kind, id) = (fields.text("type"), fields.text("call_id"));
         match kind.or_empty() {
             "reasoning" => is_stored || fields.text("encrypted_content").some().is_some(),
@@ -39,7 +39,7 @@ pub(super) fn raw(items: &Items, end: &End, calls: &[ToolCall], is_stored: bool)
             _ => true,
         }
     };
-    let is_reasoning = |fields: &Fields<'_>| fields.text("type").or_empty() == "reasoning";
+    let is_reasoning = |fields: &RawMembers<'_>| fields.text("type").or_empty() == "reasoning";
     let mut kept = Vec::new();
     let mut has_lost = false;
     // From the end, so that it is known whether an item follows.
@@ -68,7 +68,7 @@ pub(super) fn raw(items: &Items, end: &End, calls: &[ToolCall], is_stored: bool)
     String::from_utf8(json.take()).ok()
 }
 
-fn without_id(fields: &Fields<'_>, json: &mut Json) {
+fn without_id(fields: &RawMembers<'_>, json: &mut Json) {
     let mut before = "{";
     for (key, value) in fields.0.iter().filter(|(key, _)| key != "id") {
         json.raw(before).value(key).raw(":").raw(value.get());
@@ -78,18 +78,18 @@ fn without_id(fields: &Fields<'_>, json: &mut Json) {
 }
 
 /// Whether text and calls are enough: at most one message, then calls, without unknown members.
-fn is_plain(kept: &[(&Fields<'_>, &str)]) -> bool {
+fn is_plain(kept: &[(&RawMembers<'_>, &str)]) -> bool {
     let mut messages = 0;
     let mut calls = 0;
     kept.iter().all(|(fields, _)| match fields.text("type").or_empty() {
         "message" => {
             messages += 1;
             let content = fields.get("content").map_or("[]", RawValue::get);
-            let parts: Raws<'_> = serde_json::from_str(content).unwrap_or_default();
+            let parts: RawList<'_> = serde_json::from_str(content).unwrap_or_default();
             messages == 1
                 && calls == 0
                 && has_only(fields, &["type", "id", "status", "role", "content"])
-                && parts.0.iter().map(|part| Fields::of(part).unwrap_or_default()).all(|part| {
+                && parts.0.iter().map(|part| RawMembers::of(part).unwrap_or_default()).all(|part| {
                     has_only(&part, &["type", "text"]) && part.text("type").or_empty() == "output_text"
                 })
         }
@@ -102,7 +102,7 @@ fn is_plain(kept: &[(&Fields<'_>, &str)]) -> bool {
 }
 
 /// Whether all other members are empty.
-fn has_only(fields: &Fields<'_>, known: &[&str]) -> bool {
+fn has_only(fields: &RawMembers<'_>, known: &[&str]) -> bool {
     let says = |value: &RawValue| !matches!(value.get(), "null" | "[]" | "\"\"" | "{}");
     fields.0.iter().all(|(key, value)| known.contains(&key.as_ref()) || !says(value))
 }

@@ -6,7 +6,7 @@ use crate::openai_chat::think::begun;
 
 /// Cuts a streamed text at the first stop sequence. The size of the deltas does not change the result.
 #[derive(Debug, Default)]
-pub(super) struct Cut {
+pub(super) struct StopCutter {
     stops: Vec<Arc<str>>,
     /// The possible beginning of a stop sequence.
     held: String,
@@ -14,7 +14,7 @@ pub(super) struct Cut {
     found: Option<Arc<str>>,
 }
 
-impl Cut {
+impl StopCutter {
     pub(super) fn new(stops: &[Arc<str>]) -> Self {
         let stops = stops.iter().filter(|stop| !stop.is_empty()).map(Arc::clone).collect();
         Self { stops, ..Self::default() }
@@ -59,7 +59,7 @@ impl Cut {
 
 #[cfg(test)]
 mod tests {
-    use super::Cut;
+    use super::StopCutter;
 
     #[test]
     fn the_text_ends_before_the_stop_that_is_complete_first() {
@@ -67,12 +67,12 @@ mod tests {
             let stops: Vec<_> = stops.iter().map(|stop| (*stop).into()).collect();
             for cut in 0..=text.len() {
                 let (first, second) = text.split_at(text.floor_char_boundary(cut));
-                let mut pieces = Cut::new(&stops);
+                let mut pieces = StopCutter::new(&stops);
                 let mut all = pieces.push(first) + &pieces.push(second);
                 all += &pieces.finish();
                 assert_eq!((&*all, pieces.found()), (reported, found), "{text} cut at {cut}");
             }
-            let mut letters = Cut::new(&stops);
+            let mut letters = StopCutter::new(&stops);
             let mut all: String = text.chars().map(|c| letters.push(c.encode_utf8(&mut [0; 4]))).collect();
             all += &letters.finish();
             assert_eq!((&*all, letters.found()), (reported, found), "{text} letter by letter");

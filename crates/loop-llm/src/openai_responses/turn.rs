@@ -7,7 +7,8 @@ use serde_json::json;
 
 use crate::call::written_arguments;
 use crate::codec::{
-    Joint, Json, List, OPERATOR, Target, Text, TurnWriter, Written, results_in_order, wire_id, wire_name,
+    Json, List, OPERATOR, Target, Text, TurnWriter, Wrapper, WrittenTurn, results_in_order, wire_id,
+    wire_name,
 };
 use crate::error::LlmError;
 use crate::openai::before_result;
@@ -25,7 +26,7 @@ impl TurnWriter for Writer<'_> {
         before: Option<&Message>,
         json: &mut Json,
         _: &mut Vec<&'static str>,
-    ) -> Result<Written, LlmError> {
+    ) -> Result<WrittenTurn, LlmError> {
         let values = match message {
             Message::User { text, images, .. } => {
                 json.raw("{\"role\":\"user\",\"content\":");
@@ -40,17 +41,17 @@ impl TurnWriter for Writer<'_> {
                 1
             }
             Message::Assistant(turn) => match self.target.own(turn) {
-                Some(raw) => return Written::own(Joint::NONE, raw, json),
+                Some(raw) => return WrittenTurn::own(Wrapper::NONE, raw, json),
                 None => assistant(turn, json),
             },
             Message::Tool { results } => {
                 let Some(Message::Assistant(turn)) = before else {
-                    return Ok(Written { joint: Joint::NONE, values: 0 });
+                    return Ok(WrittenTurn { joint: Wrapper::NONE, values: 0 });
                 };
                 self.results(turn, results, json)
             }
         };
-        Ok(Written { joint: Joint::NONE, values })
+        Ok(WrittenTurn { joint: Wrapper::NONE, values })
     }
 }
 

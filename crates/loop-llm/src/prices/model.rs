@@ -25,8 +25,8 @@ pub struct ModelPrices {
     /// The day on which the prices were read. `None`: not recorded.
     pub dated: Option<Date>,
     pub(super) rules: Vec<Pattern>,
-    pub(super) periods: Vec<When>,
-    pub(super) service: Vec<(Arc<str>, When)>,
+    pub(super) periods: Vec<Tariff>,
+    pub(super) service: Vec<(Arc<str>, Tariff)>,
 }
 
 /// A price, and the day from which it applies.
@@ -40,7 +40,7 @@ pub struct Period {
 
 /// A price, and when it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct When {
+pub(super) struct Tariff {
     pub(super) from: Option<Date>,
     pub(super) hours: Option<Hours>,
     pub(super) price: Price,
@@ -74,7 +74,7 @@ impl fmt::Display for Hours {
     }
 }
 
-impl When {
+impl Tariff {
     fn is_active(&self, at: u64) -> bool {
         self.from.is_none_or(|from| at >= from.start()) && self.hours.is_none_or(|hours| hours.hold(at))
     }
@@ -98,7 +98,7 @@ impl ModelPrices {
         source: impl Into<Arc<str>>,
     ) -> Self {
         let periods =
-            periods.into_iter().map(|period| When { from: period.from, hours: None, price: period.price });
+            periods.into_iter().map(|period| Tariff { from: period.from, hours: None, price: period.price });
         Self {
             provider: provider.into(),
             id: model.into(),
@@ -138,7 +138,7 @@ impl ModelPrices {
     /// price depends on the hour or the class of service, or the tables have a day on which it changes.
     pub fn varies(&self, at: u64) -> bool {
         let is_bound =
-            |period: &When| period.hours.is_some() || period.from.is_some_and(|from| from.start() > at);
+            |period: &Tariff| period.hours.is_some() || period.from.is_some_and(|from| from.start() > at);
         !self.service.is_empty() || self.periods.iter().any(is_bound)
     }
 

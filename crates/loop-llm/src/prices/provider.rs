@@ -27,9 +27,7 @@ pub fn list_of(provider: &str, base_url: Option<&str>) -> Option<&'static str> {
 }
 
 fn is_within(url: &str, domain: &str) -> bool {
-    let Ok(url) = url::Url::parse(url) else {
-        return false;
-    };
+    let Ok(url) = url::Url::parse(url) else { return false };
     let host = url.host_str().and_then(|host| host.strip_suffix(domain));
     host.is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }

@@ -7,7 +7,7 @@ use loop_core::types::{Price, PriceAbove};
 use serde::Deserialize;
 
 use super::date::Date;
-use super::model::{Hours, ModelPrices, When};
+use super::model::{Hours, ModelPrices, Tariff};
 use super::pattern::Pattern;
 
 /// What `cargo xtask prices` makes of the published package.
@@ -38,7 +38,7 @@ pub(super) struct Table {
 
 impl Table {
     fn read(text: &str) -> Result<Self, String> {
-        let written: Written = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let written: PriceFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if written.format != 1 || written.unit != "usd_per_million_tokens" {
             return Err("a table of another format".to_owned());
         }
@@ -57,7 +57,7 @@ impl Table {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct PriceFile {
     format: u32,
     package: String,
     #[serde(default)]
@@ -66,13 +66,13 @@ struct Written {
     unit: String,
     #[serde(default)]
     fallback: BTreeMap<String, Vec<String>>,
-    models: Vec<Line>,
+    models: Vec<ModelRow>,
 }
 
 /// A model; one without prices takes its names away from the rules after it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct ModelRow {
     provider: Arc<str>,
     id: Arc<str>,
     /// Rules in place of the id alone.
@@ -81,9 +81,9 @@ struct Line {
     context: Option<u64>,
     max_output: Option<u64>,
     #[serde(default)]
-    prices: Vec<LinePeriod>,
+    prices: Vec<RowPeriod>,
     #[serde(default)]
-    service: Vec<LinePeriod>,
+    service: Vec<RowPeriod>,
     source: Option<Arc<str>>,
     dated: Option<String>,
 }
@@ -91,7 +91,7 @@ struct Line {
 /// Prices in dollars for a million tokens, and when they hold. The last that holds counts.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct LinePeriod {
+struct RowPeriod {
     from: Option<String>,
     /// `01:00-04:00`, in UTC.
     hours: Option<String>,
@@ -125,7 +125,7 @@ struct LineTier {
     write_long: Option<String>,
 }
 
-impl Line {
+impl ModelRow {
     fn model(self, origin: &Arc<str>, dated: Date) -> Result<ModelPrices, String> {
         let rules = match self.r#match.is_empty() {
             true => vec![Pattern::new(&self.id)],
@@ -144,13 +144,13 @@ impl Line {
             dated: Some(self.dated.map_or(Ok(dated), |day| day.parse())?),
             rules,
             service: service.collect::<Result<_, String>>()?,
-            periods: self.prices.into_iter().map(LinePeriod::when).collect::<Result<_, String>>()?,
+            periods: self.prices.into_iter().map(RowPeriod::when).collect::<Result<_, String>>()?,
         })
     }
 }
 
-impl LinePeriod {
-    fn when(self) -> Result<When, String> {
+impl RowPeriod {
+    fn when(self) -> Result<Tariff, String> {
         let above = self.tiers.into_iter().map(|tier| {
             Ok(PriceAbove {
                 input_tokens: tier.above,
@@ -167,7 +167,7 @@ impl LinePeriod {
             (None, true) => return Err("days without hours".to_owned()),
             (None, false) => None,
         };
-        Ok(When {
+        Ok(Tariff {
             from: self.from.map(|day| day.parse()).transpose()?,
             hours: hours.transpose()?,
             price: Price {
@@ -249,7 +249,7 @@ mod tests {
         let all = names.len();
         names.dedup();
         assert_eq!(names.len(), all, "a name stands twice in one list");
-        let written: Written = serde_json::from_str(include_str!("supplement.json")).unwrap();
+        let written: PriceFile = serde_json::from_str(include_str!("supplement.json")).unwrap();
         for line in &written.models {
             assert!(line.source.is_some() && line.dated.is_some(), "{}", line.id);
             let is_listed = |row: &Arc<ModelPrices>| {

@@ -9,14 +9,14 @@ use crate::request::{Message, ModelRequest};
 /// Requests in order. What a request shares with the one before is stored once, to save memory in long conversations.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    requests: Vec<Grown>,
+    requests: Vec<RequestDelta>,
     /// The turns of the last request.
     turns: Vec<Message>,
 }
 
 /// A request as the difference to the one before.
 #[derive(Debug)]
-struct Grown {
+struct RequestDelta {
     /// The request without its turns.
     request: ModelRequest,
     /// How many turns it shares with the one before.
@@ -61,7 +61,7 @@ impl Requests {
             progress: ProgressListener::default(),
             secrets: Secrets::default(),
         };
-        self.requests.push(Grown { request, kept, turns });
+        self.requests.push(RequestDelta { request, kept, turns });
     }
 
     pub(super) fn requests(&self) -> Vec<ModelRequest> {

@@ -9,7 +9,7 @@ use loop_core::secrets::Secrets;
 use loop_core::types::FailureKind;
 use tokio::time::Instant;
 
-use super::{Item, Patience, Watch, later, watched};
+use super::{CallerTimeout, Item, Watch, later, watched};
 use crate::error::{ErrorPhase, LlmError, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
@@ -60,11 +60,11 @@ pub enum BreakerState {
 #[derive(Clone, Debug)]
 pub struct BreakerHandle {
     policy: BreakerPolicy,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<BreakerInner>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct BreakerInner {
     phase: Phase,
     /// Incremented with each change of phase: the results of earlier calls are ignored.
     age: u64,
@@ -79,7 +79,7 @@ enum Phase {
     Probing,
 }
 
-impl State {
+impl BreakerInner {
     fn turn(&mut self, phase: Phase) {
         self.phase = phase;
         self.age += 1;
@@ -101,7 +101,7 @@ enum Judgement {
 impl BreakerHandle {
     /// A closed breaker.
     pub fn new(policy: BreakerPolicy) -> Self {
-        let state = State { phase: Phase::Closed { failures: 0 }, age: 0, last: Arc::default() };
+        let state = BreakerInner { phase: Phase::Closed { failures: 0 }, age: 0, last: Arc::default() };
         Self { policy, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -114,12 +114,12 @@ impl BreakerHandle {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BreakerInner> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets a call through, or refuses it.
-    fn enter(&self, patience: Patience) -> Result<Call, LlmError> {
+    fn enter(&self, patience: CallerTimeout) -> Result<Call, LlmError> {
         let mut state = self.lock();
         let now = Instant::now();
         match state.phase {
@@ -199,7 +199,7 @@ fn judged(error: &LlmError) -> Judgement {
 struct Call {
     breaker: BreakerHandle,
     age: u64,
-    patience: Patience,
+    patience: CallerTimeout,
     judgement: Option<Judgement>,
 }
 
@@ -260,7 +260,7 @@ impl<M: ChatModel + ?Sized> ChatModel for CircuitBreaker<M> {
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
-        let mut call = self.breaker.enter(Patience::of(request))?;
+        let mut call = self.breaker.enter(CallerTimeout::of(request))?;
         match self.inner.stream(request).await {
             Ok(events) => Ok(watched(events, call)),
             Err(error) => {

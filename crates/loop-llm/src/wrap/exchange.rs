@@ -84,14 +84,14 @@ pub(super) fn left(is_late: bool) -> (FailureKind, &'static str) {
 
 /// A complete exchange before it is written.
 #[derive(Debug)]
-pub(super) struct Passed {
+pub(super) struct CompleteExchange {
     pub(super) tier: Arc<str>,
     pub(super) request: ModelRequest,
     pub(super) events: Vec<ModelEvent>,
     pub(super) end: End,
 }
 
-impl Passed {
+impl CompleteExchange {
     /// The line with this number, without secrets and without what differs from run to run.
     ///
     /// # Errors

@@ -39,12 +39,12 @@ type Item = Result<ModelEvent, LlmError>;
 
 /// How long the caller of a request waits.
 #[derive(Clone, Copy, Debug)]
-struct Patience {
+struct CallerTimeout {
     began: Instant,
     limit: Option<Duration>,
 }
 
-impl Patience {
+impl CallerTimeout {
     fn of(request: &ModelRequest) -> Self {
         Self { began: Instant::now(), limit: request.meta.timeout_ms.map(Duration::from_millis) }
     }
@@ -98,14 +98,14 @@ trait Watch: Unpin + Send + 'static {
 
 /// The stream with an observer. It returns nothing after the last item.
 fn watched<W: Watch>(events: EventStream, watch: W) -> EventStream {
-    Box::pin(Watched { under_way: Some((events, watch)) })
+    Box::pin(WatchedStream { under_way: Some((events, watch)) })
 }
 
-struct Watched<W> {
+struct WatchedStream<W> {
     under_way: Option<(EventStream, W)>,
 }
 
-impl<W: Watch> Stream for Watched<W> {
+impl<W: Watch> Stream for WatchedStream<W> {
     type Item = Item;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {

@@ -11,7 +11,7 @@ use loop_core::types::FailureKind;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{Item, Patience, Watch, later, watched};
+use super::{CallerTimeout, Item, Watch, later, watched};
 use crate::error::{ErrorPhase, LlmError, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::progress::{CallProgress, ProgressListener};
@@ -55,45 +55,45 @@ impl Default for RateLimits {
 #[derive(Clone, Debug)]
 pub struct RateGate {
     limits: RateLimits,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<RateState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RateState {
     next: u64,
     under_way: u32,
     /// Waiting calls, in order.
-    line: VecDeque<Waiting>,
+    line: VecDeque<WaitingCall>,
     /// Calls that started within the last minute, in order.
-    begun: VecDeque<Begun>,
+    begun: VecDeque<StartedCall>,
     /// The sum of their tokens.
     tokens: u64,
-    closed: Option<Closed>,
+    closed: Option<Pause>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingCall {
     id: u64,
     tokens: u64,
     wake: Arc<Notify>,
 }
 
 #[derive(Debug)]
-struct Begun {
+struct StartedCall {
     id: u64,
     at: Instant,
     tokens: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Closed {
+struct Pause {
     until: Instant,
     /// The end of a server's delay that is too long to wait for.
     hopeless: Option<Instant>,
 }
 
 /// What a waiting call does next.
-enum Turn {
+enum NextStep {
     /// It starts.
     Now,
     /// It waits until it is woken, or until `from` if it is the first.
@@ -112,7 +112,7 @@ impl RateGate {
         Self { limits, state: Arc::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,26 +120,26 @@ impl RateGate {
     async fn enter(
         &self,
         tokens: u64,
-        patience: Patience,
+        patience: CallerTimeout,
         progress: &ProgressListener,
     ) -> Result<Permit, LlmError> {
         if let Some(max) = self.limits.tokens_per_minute.filter(|max| tokens > max.get()) {
             return Err(too_large(tokens, max));
         }
-        let place = Place::last(self, tokens);
+        let place = QueuePlace::last(self, tokens);
         let gone = patience.end();
         let mut reported: Option<Instant> = None;
         loop {
             let turn = self.lock().turn(place.id, Instant::now(), &self.limits);
             let (from, is_first) = match turn {
-                Turn::Now => {
+                NextStep::Now => {
                     if reported.is_some() {
                         progress.tell(&CallProgress::Sent);
                     }
                     return Ok(Permit { gate: self.clone(), id: place.id });
                 }
-                Turn::Hopeless(rest) => return Err(too_long(rest)),
-                Turn::Later { from, is_first } => (from, is_first),
+                NextStep::Hopeless(rest) => return Err(too_long(rest)),
+                NextStep::Later { from, is_first } => (from, is_first),
             };
             let now = Instant::now();
             let wait = from.saturating_duration_since(now);
@@ -170,7 +170,7 @@ impl RateGate {
         let hopeless = (requested > max).then(|| later(now, requested));
         let mut state = self.lock();
         if state.closed.is_none_or(|closed| closed.until <= until) {
-            state.closed = Some(Closed { until, hopeless });
+            state.closed = Some(Pause { until, hopeless });
             state.line.iter().for_each(|waiting| waiting.wake.notify_one());
         }
     }
@@ -193,29 +193,29 @@ impl RateGate {
     }
 }
 
-impl State {
+impl RateState {
     /// What call `id` does next. `Now` also counts it as started.
-    fn turn(&mut self, id: u64, now: Instant, limits: &RateLimits) -> Turn {
+    fn turn(&mut self, id: u64, now: Instant, limits: &RateLimits) -> NextStep {
         self.forget(now);
         if self.closed.is_some_and(|closed| closed.until <= now) {
             self.closed = None;
         }
         if let Some(requested) = self.closed.and_then(|closed| closed.hopeless) {
-            return Turn::Hopeless(requested - now);
+            return NextStep::Hopeless(requested - now);
         }
         let place = self.line.iter().position(|waiting| waiting.id == id).unwrap_or(self.line.len());
         let from = self.earliest(place, now, limits);
         let has_room = limits.calls_at_once.is_none_or(|max| self.under_way < max.get());
         if place > 0 || from > now || !has_room {
-            return Turn::Later { from, is_first: place == 0 };
+            return NextStep::Later { from, is_first: place == 0 };
         }
         if let Some(waiting) = self.line.pop_front() {
             self.under_way += 1;
             self.tokens = self.tokens.saturating_add(waiting.tokens);
-            self.begun.push_back(Begun { id, at: now, tokens: waiting.tokens });
+            self.begun.push_back(StartedCall { id, at: now, tokens: waiting.tokens });
             self.wake();
         }
-        Turn::Now
+        NextStep::Now
     }
 
     /// When the call at `place` can start at the earliest, if all calls before it start as early as they can and end
@@ -280,24 +280,24 @@ impl State {
 
 /// A place in the queue.
 #[derive(Debug)]
-struct Place<'a> {
+struct QueuePlace<'a> {
     gate: &'a RateGate,
     id: u64,
     wake: Arc<Notify>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> QueuePlace<'a> {
     fn last(gate: &'a RateGate, tokens: u64) -> Self {
         let mut state = gate.lock();
         let id = state.next;
         state.next += 1;
         let wake = Arc::new(Notify::new());
-        state.line.push_back(Waiting { id, tokens, wake: Arc::clone(&wake) });
+        state.line.push_back(WaitingCall { id, tokens, wake: Arc::clone(&wake) });
         Self { gate, id, wake }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         let mut state = self.gate.lock();
         if let Some(at) = state.line.iter().position(|waiting| waiting.id == self.id) {
@@ -399,7 +399,7 @@ impl<M: ChatModel + ?Sized> ChatModel for RateLimited<M> {
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
-        let patience = Patience::of(request);
+        let patience = CallerTimeout::of(request);
         let permit = self.gate.enter(estimate(request), patience, &request.progress).await?;
         match self.inner.stream(&patience.rest(request)).await {
             Ok(events) => Ok(watched(events, permit)),

@@ -11,8 +11,8 @@ use std::thread::{self, JoinHandle};
 use async_trait::async_trait;
 use loop_core::secrets::Secrets;
 
-use super::exchange::{End, Header, Passed, RECORDING_VERSION};
-use super::{Item, Patience, Watch, watched};
+use super::exchange::{CompleteExchange, End, Header, RECORDING_VERSION};
+use super::{CallerTimeout, Item, Watch, watched};
 use crate::error::LlmError;
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
@@ -42,7 +42,7 @@ struct Writer {
 }
 
 enum Job {
-    Write(Box<Passed>),
+    Write(Box<CompleteExchange>),
     Tell(Sender<Result<u64, RecordingError>>),
 }
 
@@ -82,7 +82,7 @@ impl Recorder {
         name: String,
         secrets: Secrets,
     ) -> Result<Self, RecordingError> {
-        let mut tape = Tape { sink, name, secrets, written: 0, fault: None };
+        let mut tape = RecordFile { sink, name, secrets, written: 0, fault: None };
         tape.line(&Header { recording: RECORDING_VERSION })?;
         let (jobs, inbox) = mpsc::channel();
         let thread = thread::Builder::new().name("recorder".to_owned()).spawn(move || {
@@ -144,7 +144,7 @@ fn new_file(path: &Path) -> io::Result<File> {
 }
 
 /// The file, on its own thread.
-struct Tape<W> {
+struct RecordFile<W> {
     sink: W,
     name: String,
     secrets: Secrets,
@@ -152,8 +152,8 @@ struct Tape<W> {
     fault: Option<RecordingError>,
 }
 
-impl<W: Write> Tape<W> {
-    fn write(&mut self, received: Passed) {
+impl<W: Write> RecordFile<W> {
+    fn write(&mut self, received: CompleteExchange) {
         if self.fault.is_some() {
             return;
         }
@@ -222,9 +222,9 @@ impl<M: ChatModel + ?Sized> ChatModel for RecordingModel<M> {
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
-        let mut hearing = Hearing {
+        let mut hearing = OpenExchange {
             recorder: self.recorder.clone(),
-            patience: Patience::of(request),
+            patience: CallerTimeout::of(request),
             requested: Some((Arc::clone(&self.tier), request.clone())),
             events: Vec::new(),
             end: None,
@@ -240,15 +240,15 @@ impl<M: ChatModel + ?Sized> ChatModel for RecordingModel<M> {
 }
 
 /// An exchange in progress.
-struct Hearing {
+struct OpenExchange {
     recorder: Recorder,
-    patience: Patience,
+    patience: CallerTimeout,
     requested: Option<(Arc<str>, ModelRequest)>,
     events: Vec<ModelEvent>,
     end: Option<End>,
 }
 
-impl Watch for Hearing {
+impl Watch for OpenExchange {
     fn see(&mut self, item: &mut Item) {
         match item {
             Ok(ModelEvent::Finished(reply)) => self.end = Some(End::Reply { reply: reply.clone() }),
@@ -262,11 +262,11 @@ impl Watch for Hearing {
     }
 }
 
-impl Drop for Hearing {
+impl Drop for OpenExchange {
     fn drop(&mut self) {
         let Some((tier, request)) = self.requested.take() else { return };
         let events = std::mem::take(&mut self.events);
         let end = self.end.take().unwrap_or(End::Dropped { is_late: self.patience.is_over() });
-        self.recorder.send(Job::Write(Box::new(Passed { tier, request, events, end })));
+        self.recorder.send(Job::Write(Box::new(CompleteExchange { tier, request, events, end })));
     }
 }

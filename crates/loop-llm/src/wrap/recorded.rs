@@ -38,11 +38,11 @@ pub struct RecordedError {
 /// Clones share which exchanges were replayed.
 #[derive(Clone, Debug)]
 pub struct RecordedModel {
-    shelf: Arc<Shelf>,
+    shelf: Arc<Exchanges>,
     secrets: Secrets,
 }
 
-struct Shelf {
+struct Exchanges {
     name: String,
     /// Each with its line number.
     exchanges: Vec<(usize, Exchange)>,
@@ -52,10 +52,10 @@ struct Shelf {
     given: Mutex<HashMap<Key, usize>>,
 }
 
-impl fmt::Debug for Shelf {
+impl fmt::Debug for Exchanges {
     /// Shows file name and number of exchanges, without their content.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shelf")
+        f.debug_struct("Exchanges")
             .field("name", &self.name)
             .field("exchanges", &self.exchanges.len())
             .finish_non_exhaustive()
@@ -107,7 +107,7 @@ impl RecordedModel {
             found.entry(key).or_default().push(exchanges.len());
             exchanges.push((number, read));
         }
-        let shelf = Shelf { name: name.to_owned(), exchanges, found, given: Mutex::default() };
+        let shelf = Exchanges { name: name.to_owned(), exchanges, found, given: Mutex::default() };
         Ok(Self { shelf: Arc::new(shelf), secrets: Secrets::default() })
     }
 

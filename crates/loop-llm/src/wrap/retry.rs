@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use loop_core::secrets::Secrets;
 use loop_core::types::{CallExtent, FailureKind};
 
-use super::{Item, Patience, Watch, watched};
+use super::{CallerTimeout, Item, Watch, watched};
 use crate::codec::Memory;
 use crate::error::{ErrorPhase, LlmError, RequestChange, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
@@ -110,12 +110,12 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
         billed: &mut Option<LlmError>,
     ) -> Result<EventStream, LlmError> {
         let mut failures = 0;
-        let patience = Patience::of(request);
+        let patience = CallerTimeout::of(request);
         let mut stripped: Option<ModelRequest> = None;
         loop {
             let requested = stripped.as_ref().unwrap_or(request);
             let mut error = match self.inner.stream(&patience.rest(requested)).await {
-                Ok(events) if stripped.is_some() => return Ok(watched(events, Stripped)),
+                Ok(events) if stripped.is_some() => return Ok(watched(events, StripWarning)),
                 Ok(events) => return Ok(events),
                 Err(error) => error,
             };
@@ -195,9 +195,9 @@ impl<M: ChatModel + ?Sized> ChatModel for Retrying<M> {
 }
 
 /// Adds the warning that the request was changed.
-struct Stripped;
+struct StripWarning;
 
-impl Watch for Stripped {
+impl Watch for StripWarning {
     fn see(&mut self, item: &mut Item) {
         if let Ok(ModelEvent::Finished(reply)) = item {
             reply.warnings.push("reasoning_stripped".into());

@@ -48,9 +48,7 @@ pub(super) fn reply(request: &ModelRequest) -> StubReply {
             conversation.planned().or_else(|| conversation.forced(|_| true))
         }
     };
-    let Some(call) = call else {
-        return StubReply { text: conversation.answer(), calls: Vec::new() };
-    };
+    let Some(call) = call else { return StubReply { text: conversation.answer(), calls: Vec::new() } };
     let before: usize = request.messages.iter().map(Message::calls).map(<[ToolCall]>::len).sum();
     let call = ToolCall {
         id: format!("call_{}", before + 1).into(),
@@ -62,14 +60,14 @@ pub(super) fn reply(request: &ModelRequest) -> StubReply {
 
 /// A call that the text asks for.
 #[derive(Debug, PartialEq)]
-struct Wanted {
+struct WantedCall {
     tool: String,
     arguments: Map<String, Value>,
 }
 
 /// A call that was made for the text, with its result.
 #[derive(Debug)]
-struct Made<'a> {
+struct MadeCall<'a> {
     tool: &'a str,
     arguments: &'a Map<String, Value>,
     result: &'a ToolOutput,
@@ -90,7 +88,7 @@ struct Conversation<'a> {
     /// The messages of the loop after that, which may demand tools by name.
     demand: &'a str,
     tools: Vec<Tool<'a>>,
-    made: Vec<Made<'a>>,
+    made: Vec<MadeCall<'a>>,
     /// The name of the tool that takes the result, and of the one that ends the work after it.
     output: Option<&'a str>,
     submit: Option<&'a str>,
@@ -132,16 +130,16 @@ impl<'a> Conversation<'a> {
 
     /// The next call: the first one that the text names and that was not made, then the output, then the call that ends
     /// the work.
-    fn planned(&self) -> Option<Wanted> {
+    fn planned(&self) -> Option<WantedCall> {
         let helpers = self.tools.iter().filter(|tool| ![self.output, self.submit].contains(&Some(tool.name)));
-        let is_made = |wanted: &Wanted| {
+        let is_made = |wanted: &WantedCall| {
             self.made.iter().any(|made| made.tool == wanted.tool && *made.arguments == wanted.arguments)
         };
         let mut named = helpers.filter(|tool| self.names(tool)).filter_map(|tool| self.filled(tool).ok());
         if let Some(wanted) = named.find(|wanted| !is_made(wanted)) {
             return Some(wanted);
         }
-        let is_end = |made: &&Made<'_>| [self.output, self.submit].contains(&Some(made.tool));
+        let is_end = |made: &&MadeCall<'_>| [self.output, self.submit].contains(&Some(made.tool));
         let next = match self.made.iter().rfind(is_end) {
             None => self.output,
             Some(made) if Some(made.tool) == self.output && !made.result.is_error => self.submit,
@@ -170,7 +168,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// A call of a tool, with empty values for fields that the text does not give.
-    fn forced(&self, is_it: impl FnMut(&&Tool<'a>) -> bool) -> Option<Wanted> {
+    fn forced(&self, is_it: impl FnMut(&&Tool<'a>) -> bool) -> Option<WantedCall> {
         let tool = self.tools.iter().find(is_it)?;
         Some(self.filled(tool).unwrap_or_else(|(mut wanted, missing)| {
             wanted.arguments.extend(missing.iter().map(|it| (it.name.to_owned(), it.empty())));
@@ -182,10 +180,10 @@ impl<'a> Conversation<'a> {
     ///
     /// # Errors
     /// The values that were found, and the required fields without a value.
-    fn filled<'t>(&self, tool: &'t Tool<'a>) -> Result<Wanted, (Wanted, Vec<&'t Field<'a>>)> {
+    fn filled<'t>(&self, tool: &'t Tool<'a>) -> Result<WantedCall, (WantedCall, Vec<&'t Field<'a>>)> {
         let after = self.own_part(tool);
         let text = after.unwrap_or(&self.text);
-        let mut wanted = Wanted { tool: tool.name.to_owned(), arguments: Map::new() };
+        let mut wanted = WantedCall { tool: tool.name.to_owned(), arguments: Map::new() };
         let has_all = |written: &Map<String, Value>| {
             tool.fields.iter().all(|field| !field.required || written.contains_key(field.name))
         };
@@ -257,7 +255,7 @@ impl<'a> Conversation<'a> {
 
     /// The text for a call without quotation marks: the text after the tool's name, or all words except that name.
     /// Words that are other values are left out.
-    fn rest(&self, wanted: &Wanted, after: Option<&str>) -> Option<String> {
+    fn rest(&self, wanted: &WantedCall, after: Option<&str>) -> Option<String> {
         let mut used: Vec<String> = wanted.arguments.values().map(text_of).collect();
         if after.is_none() {
             used.extend(parts(&wanted.tool));
@@ -321,7 +319,7 @@ fn stated(text: &str) -> String {
 }
 
 /// The calls in these messages that have a result.
-fn made(messages: &[Message]) -> Vec<Made<'_>> {
+fn made(messages: &[Message]) -> Vec<MadeCall<'_>> {
     let results: Vec<&ToolOutput> = messages
         .iter()
         .flat_map(|message| match message {
@@ -333,7 +331,7 @@ fn made(messages: &[Message]) -> Vec<Made<'_>> {
     calls
         .filter_map(|call| {
             let result = results.iter().find(|result| result.call == call.id)?;
-            Some(Made { tool: &call.name, arguments: call.arguments.object().ok()?, result })
+            Some(MadeCall { tool: &call.name, arguments: call.arguments.object().ok()?, result })
         })
         .collect()
 }

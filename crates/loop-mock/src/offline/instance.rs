@@ -6,17 +6,17 @@ use super::schema::resolved;
 
 /// An example that the schema accepts. The same schema always gives the same example.
 pub(super) fn of(schema: &Value) -> Value {
-    Instance { root: schema, left: MAX_PARTS }.of(schema, DEEP)
+    ExampleWriter { root: schema, left: MAX_PARTS }.of(schema, DEEP)
 }
 
 /// An example while it is generated.
-struct Instance<'a> {
+struct ExampleWriter<'a> {
     root: &'a Value,
     /// How many more parts may be generated, since references can multiply.
     left: usize,
 }
 
-impl<'a> Instance<'a> {
+impl<'a> ExampleWriter<'a> {
     fn of(&mut self, schema: &'a Value, deep: usize) -> Value {
         self.left = self.left.saturating_sub(1);
         if self.left == 0 || deep == 0 {

@@ -8,7 +8,7 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use crate::offline::conversation::text_of;
-use crate::offline::read::{Read, Tool, Use, is_id, is_meant};
+use crate::offline::read::{PromptText, Tool, ToolUse, is_id, is_meant};
 use crate::offline::schema::{Field, Form};
 use crate::offline::words::{count, names, overlap, parts, stem, stems};
 
@@ -20,7 +20,7 @@ const SHARED: usize = 2;
 
 /// A call that the stub selects.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct WantedCall {
     pub(super) tool: String,
     pub(super) parameters: Value,
     pub(super) reason: String,
@@ -73,9 +73,9 @@ impl fmt::Display for WhyNot {
 
 /// The read-only calls that would help and were not made. Names in the item come first, then names in results, then
 /// calls that only a tool's description suggests.
-pub(super) fn wanted(read: &Read<'_>) -> Vec<Wanted> {
-    let mut wanted: Vec<(u8, usize, Wanted)> = Vec::new();
-    for tool in read.tools.iter().filter(|tool| tool.use_of == Use::Read) {
+pub(super) fn wanted(read: &PromptText<'_>) -> Vec<WantedCall> {
+    let mut wanted: Vec<(u8, usize, WantedCall)> = Vec::new();
+    for tool in read.tools.iter().filter(|tool| tool.use_of == ToolUse::Read) {
         wanted.extend(calls(read, tool).unwrap_or_default());
     }
     wanted.sort_by_key(|(rank, relevance, _)| Reverse((*rank, *relevance)));
@@ -83,17 +83,17 @@ pub(super) fn wanted(read: &Read<'_>) -> Vec<Wanted> {
 }
 
 /// The changes that the item asks for and that were not requested yet. None while a read-only call is possible.
-pub(super) fn changes(read: &Read<'_>) -> Vec<Wanted> {
-    let tools = read.tools.iter().filter(|tool| tool.use_of == Use::Change);
+pub(super) fn changes(read: &PromptText<'_>) -> Vec<WantedCall> {
+    let tools = read.tools.iter().filter(|tool| tool.use_of == ToolUse::Change);
     tools.filter_map(|tool| change(read, tool).ok()).collect()
 }
 
 /// Why a tool is not called. `None`: it is called.
-pub(super) fn why_not(read: &Read<'_>, tool: &Tool<'_>) -> Option<WhyNot> {
+pub(super) fn why_not(read: &PromptText<'_>, tool: &Tool<'_>) -> Option<WhyNot> {
     match tool.use_of {
-        Use::Read => calls(read, tool).err(),
-        Use::Question => Some(WhyNot::Question),
-        Use::Change => match change(read, tool) {
+        ToolUse::Read => calls(read, tool).err(),
+        ToolUse::Question => Some(WhyNot::Question),
+        ToolUse::Change => match change(read, tool) {
             Ok(_) => (!wanted(read).is_empty()).then_some(WhyNot::NotYet),
             Err(why) => Some(why),
         },
@@ -104,14 +104,14 @@ pub(super) fn why_not(read: &Read<'_>, tool: &Tool<'_>) -> Option<WhyNot> {
 ///
 /// # Errors
 /// Why there are none.
-fn calls(read: &Read<'_>, tool: &Tool<'_>) -> Result<Vec<(u8, usize, Wanted)>, WhyNot> {
+fn calls(read: &PromptText<'_>, tool: &Tool<'_>) -> Result<Vec<(u8, usize, WantedCall)>, WhyNot> {
     let relevance = overlap(&stems(tool.hints), read.about());
     let by_words = || format!("its description shares {} with the item", count(relevance, "word"));
     let call = |rank, parameters, reason| {
-        (rank, relevance, Wanted { tool: tool.name.to_owned(), parameters, reason })
+        (rank, relevance, WantedCall { tool: tool.name.to_owned(), parameters, reason })
     };
     match takes(tool) {
-        Takes::Name(parameter) => {
+        Input::Name(parameter) => {
             let all = named(read, tool, parameter);
             if all.is_empty() {
                 return Err(no_name(parameter));
@@ -127,17 +127,17 @@ fn calls(read: &Read<'_>, tool: &Tool<'_>) -> Result<Vec<(u8, usize, Wanted)>, W
             }
             if calls.is_empty() { Err(WhyNot::Before) } else { Ok(calls) }
         }
-        Takes::Words(_) | Takes::Nothing if read.was_requested(tool.name, None) => Err(WhyNot::Before),
-        Takes::Words(parameter) => {
+        Input::Words(_) | Input::Nothing if read.was_requested(tool.name, None) => Err(WhyNot::Before),
+        Input::Words(parameter) => {
             let query = keywords(read);
             if query.is_empty() || relevance < SHARED && !serves_all(tool) {
                 return Err(WhyNot::FewWords { shared: relevance, needed: SHARED });
             }
             Ok(vec![call(0, json!({ parameter: query }), by_words())])
         }
-        Takes::Nothing if relevance == 0 => Err(WhyNot::FewWords { shared: 0, needed: 1 }),
-        Takes::Nothing => Ok(vec![call(0, json!({}), by_words())]),
-        Takes::Several => {
+        Input::Nothing if relevance == 0 => Err(WhyNot::FewWords { shared: 0, needed: 1 }),
+        Input::Nothing => Ok(vec![call(0, json!({}), by_words())]),
+        Input::Several => {
             let parameters = filled(read, tool, /*with_text*/ false)?;
             match read.was_requested(tool.name, None) {
                 true => Err(WhyNot::Before),
@@ -151,7 +151,7 @@ fn calls(read: &Read<'_>, tool: &Tool<'_>) -> Result<Vec<(u8, usize, Wanted)>, W
 ///
 /// # Errors
 /// Why there is none.
-fn change(read: &Read<'_>, tool: &Tool<'_>) -> Result<Wanted, WhyNot> {
+fn change(read: &PromptText<'_>, tool: &Tool<'_>) -> Result<WantedCall, WhyNot> {
     let about = read.about();
     let words = parts(tool.name);
     let unsaid = words.iter().find(|word| stem(word).is_some_and(|stem| !about.contains(&stem)));
@@ -163,7 +163,7 @@ fn change(read: &Read<'_>, tool: &Tool<'_>) -> Result<Wanted, WhyNot> {
     }
     let parameters = filled(read, tool, /*with_text*/ true)?;
     let reason = format!("the item says `{}`", words.join(" "));
-    Ok(Wanted { tool: tool.name.to_owned(), parameters, reason })
+    Ok(WantedCall { tool: tool.name.to_owned(), parameters, reason })
 }
 
 /// The required parameters of a tool with their values: a name in the parameter's format, a permitted value in the
@@ -171,7 +171,7 @@ fn change(read: &Read<'_>, tool: &Tool<'_>) -> Result<Wanted, WhyNot> {
 ///
 /// # Errors
 /// The first parameter without a value.
-fn filled(read: &Read<'_>, tool: &Tool<'_>, with_text: bool) -> Result<Value, WhyNot> {
+fn filled(read: &PromptText<'_>, tool: &Tool<'_>, with_text: bool) -> Result<Value, WhyNot> {
     let mut members = Map::new();
     for parameter in tool.parameters.iter().filter(|parameter| parameter.required) {
         let value = if !parameter.choices.is_empty() {
@@ -215,7 +215,7 @@ pub(super) fn said(text: &str, choices: &[Value]) -> Option<Value> {
 }
 
 /// The number in the item, if there is only one.
-fn only_number(read: &Read<'_>, tool: &Tool<'_>, parameter: &Field<'_>) -> Option<Value> {
+fn only_number(read: &PromptText<'_>, tool: &Tool<'_>, parameter: &Field<'_>) -> Option<Value> {
     let words = read
         .item
         .split_whitespace()
@@ -234,12 +234,10 @@ fn no_name(parameter: &Field<'_>) -> WhyNot {
 }
 
 /// Names in the item for which some tool has a parameter, and which no result contains.
-pub(super) fn not_found(read: &Read<'_>) -> Vec<String> {
+pub(super) fn not_found(read: &PromptText<'_>) -> Vec<String> {
     let mut missing = BTreeSet::new();
     for tool in &read.tools {
-        let Takes::Name(parameter) = takes(tool) else {
-            continue;
-        };
+        let Input::Name(parameter) = takes(tool) else { continue };
         for found in named(read, tool, parameter).iter().filter(|found| found.is_in_item()) {
             let mut about = read.evidence.iter().filter(|evidence| evidence.is_about(found.name)).peekable();
             if about.peek().is_some() && about.all(|evidence| !evidence.is_ok()) {
@@ -251,21 +249,21 @@ pub(super) fn not_found(read: &Read<'_>) -> Vec<String> {
 }
 
 /// Whether tools look names up, and the item contains none for any of them.
-pub(super) fn names_nothing(read: &Read<'_>) -> bool {
+pub(super) fn names_nothing(read: &PromptText<'_>) -> bool {
     let mut parameters = read.tools.iter().filter_map(|tool| match takes(tool) {
-        Takes::Name(parameter) => Some((tool, parameter)),
-        Takes::Words(_) | Takes::Nothing | Takes::Several => None,
+        Input::Name(parameter) => Some((tool, parameter)),
+        Input::Words(_) | Input::Nothing | Input::Several => None,
     });
     let mut any = false;
     let none = parameters.all(|(tool, parameter)| {
         any = true;
-        !named(read, tool, parameter).iter().any(Found::is_in_item)
+        !named(read, tool, parameter).iter().any(FoundName::is_in_item)
     });
     any && none
 }
 
 /// How many words of the title occur in the results, and how many it has.
-pub(super) fn spoken_of(read: &Read<'_>) -> (usize, usize) {
+pub(super) fn spoken_of(read: &PromptText<'_>) -> (usize, usize) {
     let title = stems(read.title);
     let results = read.evidence.iter().filter(|evidence| evidence.is_ok());
     let stated: BTreeSet<String> = results.flat_map(|evidence| stems(evidence.body)).collect();
@@ -273,7 +271,7 @@ pub(super) fn spoken_of(read: &Read<'_>) -> (usize, usize) {
 }
 
 /// The input that a tool requires.
-enum Takes<'a> {
+enum Input<'a> {
     /// A name in a certain format.
     Name(&'a Field<'a>),
     /// Free text.
@@ -283,23 +281,23 @@ enum Takes<'a> {
     Several,
 }
 
-fn takes<'a>(tool: &'a Tool<'a>) -> Takes<'a> {
+fn takes<'a>(tool: &'a Tool<'a>) -> Input<'a> {
     let required: Vec<_> = tool.parameters.iter().filter(|parameter| parameter.required).collect();
     match required.as_slice() {
-        [] => Takes::Nothing,
-        [one] if !one.shapes.is_empty() && one.choices.is_empty() => Takes::Name(one),
-        [one] if matches!(one.form, Form::Text) && one.choices.is_empty() => Takes::Words(one.name),
-        [..] => Takes::Several,
+        [] => Input::Nothing,
+        [one] if !one.shapes.is_empty() && one.choices.is_empty() => Input::Name(one),
+        [one] if matches!(one.form, Form::Text) && one.choices.is_empty() => Input::Words(one.name),
+        [..] => Input::Several,
     }
 }
 
 /// A name, and the evidence that it is from. `None`: the item.
-struct Found<'a> {
+struct FoundName<'a> {
     name: &'a str,
     evidence: Option<&'a str>,
 }
 
-impl Found<'_> {
+impl FoundName<'_> {
     fn is_in_item(&self) -> bool {
         self.evidence.is_none()
     }
@@ -310,14 +308,14 @@ impl Found<'_> {
 }
 
 /// Names in a parameter's format, each once: from the item, then from results.
-fn named<'a>(read: &Read<'a>, tool: &Tool<'_>, parameter: &Field<'_>) -> Vec<Found<'a>> {
+fn named<'a>(read: &PromptText<'a>, tool: &Tool<'_>, parameter: &Field<'_>) -> Vec<FoundName<'a>> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for (candidates, evidence) in read.candidates() {
         for name in candidates.find(&parameter.shapes) {
             let is_value = evidence.is_some() || is_meant(candidates.text, name, parameter.name, tool.name);
             if is_value && seen.insert(name.to_lowercase()) {
-                found.push(Found { name, evidence: *evidence });
+                found.push(FoundName { name, evidence: *evidence });
             }
         }
     }
@@ -355,7 +353,7 @@ fn values(item: &str) -> String {
 }
 
 /// The words of a search query: those of the title, then the most frequent ones in the item's values.
-fn keywords(read: &Read<'_>) -> String {
+fn keywords(read: &PromptText<'_>) -> String {
     let is_word = |word: &&str| {
         stem(&word.to_lowercase()).is_some()
             && !word.contains(|c: char| c.is_ascii_digit() || "@_".contains(c))

@@ -28,8 +28,8 @@ use loop_prompts::anchors::{HEADING, LOOKING_FOR, NAMES, RESULTS};
 use serde_json::{Value, json};
 
 use crate::purpose::with_purpose;
-use look::{Wanted, changes, names_nothing, not_found, spoken_of, wanted, why_not};
-use read::Read;
+use look::{WantedCall, changes, names_nothing, not_found, spoken_of, wanted, why_not};
+use read::PromptText;
 use words::{count, overlap, stems};
 
 /// The most tools that it selects, and the most calls of one pass.
@@ -79,7 +79,7 @@ impl ChatModel for Offline {
 
 /// The tools that a prompt describes, each with its first required parameter, and the headings of its sections.
 pub fn described(request: &ModelRequest) -> (Vec<(String, Option<String>)>, Vec<String>) {
-    let read = Read::of(request);
+    let read = PromptText::of(request);
     let first = |tool: &read::Tool<'_>| {
         tool.parameters.iter().find(|parameter| parameter.required).map(|parameter| parameter.name.to_owned())
     };
@@ -89,7 +89,7 @@ pub fn described(request: &ModelRequest) -> (Vec<(String, Option<String>)>, Vec<
 
 /// The work item in a prompt, and the evidence: the number of each, for example `1` of `E1`, and its text.
 pub fn sources(request: &ModelRequest) -> (String, Vec<(String, String)>) {
-    let read = Read::of(request);
+    let read = PromptText::of(request);
     let evidence = read.evidence.iter().filter(|evidence| evidence.is_ok());
     let evidence = evidence.map(|it| (it.id.to_owned(), it.body.to_owned())).collect();
     (format!("{}\n{}", read.title, read.item), evidence)
@@ -147,7 +147,7 @@ pub struct NotSelected {
 
 /// The tools in a selection prompt that the stub does not select, in the order of the prompt.
 pub fn not_selected(request: &ModelRequest) -> Vec<NotSelected> {
-    let read = Read::of(request);
+    let read = PromptText::of(request);
     let max = max_selected(&read);
     let selected: Vec<String> = wanted(&read).into_iter().take(max).map(|wanted| wanted.tool).collect();
     let others = read.tools.iter().filter(|tool| !selected.iter().any(|name| name == tool.name));
@@ -162,12 +162,12 @@ pub fn not_selected(request: &ModelRequest) -> Vec<NotSelected> {
         .collect()
 }
 
-fn max_selected(read: &Read<'_>) -> usize {
+fn max_selected(read: &PromptText<'_>) -> usize {
     read.max.unwrap_or(MAX_CALLS).min(MAX_CALLS)
 }
 
 fn select(request: &ModelRequest) -> String {
-    let read = Read::of(request);
+    let read = PromptText::of(request);
     let selections: Vec<Value> = wanted(&read)
         .into_iter()
         .take(max_selected(&read))
@@ -177,7 +177,7 @@ fn select(request: &ModelRequest) -> String {
 }
 
 fn document(request: &ModelRequest) -> String {
-    let read = Read::of(request);
+    let read = PromptText::of(request);
     let open = wanted(&read);
     // What changes something waits until all that can be known is known. It does not lower the confidence: the gate
     // asks for a required action whatever that is.
@@ -201,7 +201,7 @@ fn document(request: &ModelRequest) -> String {
     let (confidence, reason) = confidence(&read, &open);
     // After the last call nothing runs any more.
     let max = if read.is_final_pass { 0 } else { MAX_CALLS };
-    let action = |wanted: &Wanted, id: String, priority: &str| {
+    let action = |wanted: &WantedCall, id: String, priority: &str| {
         json!({
             "action_id": id,
             "action_type": wanted.tool,
@@ -224,7 +224,7 @@ fn document(request: &ModelRequest) -> String {
 }
 
 /// The confidence, computed from what was found and what is open. It is not a judgement.
-fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
+fn confidence(read: &PromptText<'_>, open: &[WantedCall]) -> (&'static str, String) {
     let ok = read.evidence.iter().filter(|evidence| evidence.is_ok()).count();
     let failed = read.evidence.iter().filter(|evidence| !evidence.is_ok() && !evidence.is_empty()).count();
     let undone = read.listed.iter().filter(|call| call.undone).count();
@@ -267,7 +267,7 @@ fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
 /// model, since the stub's own blocks are valid.
 fn repair(request: &ModelRequest) -> String {
     let contract = json!({
-        "nonce": Read::of(request).nonce,
+        "nonce": PromptText::of(request).nonce,
         "analysis_confidence": "low",
         "confidence_reason": "the reply does not say how sure it is",
         "ai_actions": [],

@@ -20,7 +20,7 @@ use crate::offline::words::{overlap, parts, stems};
 
 /// The content of a prompt.
 #[derive(Debug, Default)]
-pub(super) struct Read<'a> {
+pub(super) struct PromptText<'a> {
     pub(super) nonce: &'a str,
     pub(super) tools: Vec<Tool<'a>>,
     pub(super) sections: Vec<Section<'a>>,
@@ -30,7 +30,7 @@ pub(super) struct Read<'a> {
     /// The last body of each heading.
     pub(super) written: BTreeMap<&'a str, &'a str>,
     /// Every call that the prompt lists.
-    pub(super) listed: Vec<Listed<'a>>,
+    pub(super) listed: Vec<ListedCall<'a>>,
     /// The most tools to select, if the prompt says so.
     pub(super) max: Option<usize>,
     pub(super) is_final_pass: bool,
@@ -46,12 +46,12 @@ pub(super) struct Tool<'a> {
     pub(super) hints: &'a str,
     pub(super) parameters: Vec<Field<'a>>,
     /// Whether it looks something up, may change something, or asks a person.
-    pub(super) use_of: Use,
+    pub(super) use_of: ToolUse,
 }
 
 /// The use of a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum ToolUse {
     /// It reads.
     #[default]
     Read,
@@ -96,7 +96,7 @@ impl Evidence<'_> {
 
 /// A call in the list of executed tools.
 #[derive(Debug)]
-pub(super) struct Listed<'a> {
+pub(super) struct ListedCall<'a> {
     tool: &'a str,
     /// The parameters as `name: value` pairs, as in the list.
     parameters: &'a str,
@@ -104,7 +104,7 @@ pub(super) struct Listed<'a> {
     pub(super) undone: bool,
 }
 
-impl Listed<'_> {
+impl ListedCall<'_> {
     fn is_about(&self, value: &str) -> bool {
         let mut values = self.parameters.split(", ").filter_map(|pair| pair.split_once(NAMES));
         values.any(|(_, requested)| requested.eq_ignore_ascii_case(value))
@@ -117,7 +117,7 @@ enum Piece<'a> {
     Fenced { label: &'a str, text: &'a str },
 }
 
-impl<'a> Read<'a> {
+impl<'a> PromptText<'a> {
     pub(super) fn of(request: &'a ModelRequest) -> Self {
         let mut read = Self { nonce: nonce_of(request).unwrap_or_default(), ..Self::default() };
         read.read_rules(rules_of(request));
@@ -158,7 +158,8 @@ impl<'a> Read<'a> {
         let made = |evidence: &Evidence<'_>| {
             evidence.tool == tool && value.is_none_or(|value| evidence.is_about(value))
         };
-        let listed = |call: &Listed<'_>| call.tool == tool && value.is_none_or(|value| call.is_about(value));
+        let listed =
+            |call: &ListedCall<'_>| call.tool == tool && value.is_none_or(|value| call.is_about(value));
         self.evidence.iter().any(made) || self.listed.iter().any(listed)
     }
 
@@ -175,8 +176,8 @@ impl<'a> Read<'a> {
                 SECTIONS => self.sections.extend(section_line(line)),
                 TOOLS | SELECTABLE_TOOLS => match (parameter_line(line), self.tools.last_mut()) {
                     (Some(parameter), Some(tool)) => tool.parameters.push(parameter),
-                    (None, Some(tool)) if line.starts_with(EFFECT) => tool.use_of = Use::Change,
-                    (None, Some(tool)) if line.starts_with(QUESTION) => tool.use_of = Use::Question,
+                    (None, Some(tool)) if line.starts_with(EFFECT) => tool.use_of = ToolUse::Change,
+                    (None, Some(tool)) if line.starts_with(QUESTION) => tool.use_of = ToolUse::Question,
                     _ => self.tools.extend(tool_line(line)),
                 },
                 _ => {}
@@ -275,7 +276,7 @@ fn section_line(line: &str) -> Option<Section<'_>> {
 /// `- name: what it returns`
 fn tool_line(line: &str) -> Option<Tool<'_>> {
     let (name, hints) = line.strip_prefix(ENTRY)?.split_once(NAMES)?;
-    Some(Tool { name, hints, parameters: Vec::new(), use_of: Use::Read })
+    Some(Tool { name, hints, parameters: Vec::new(), use_of: ToolUse::Read })
 }
 
 /// The parameter's name in code marks, then `(type, required): what it means; one of …; matching …; for example …`.
@@ -323,7 +324,7 @@ fn list(text: &str) -> Vec<Value> {
 }
 
 /// `- tool (name: value): Success — …`, without the brackets where the tool takes nothing.
-fn listed_line(line: &str) -> Option<Listed<'_>> {
+fn listed_line(line: &str) -> Option<ListedCall<'_>> {
     let line = line.strip_prefix(ENTRY)?;
     // What a tool says comes after the first of these words.
     let marks = [SUCCESS, EMPTY, PENDING, DOUBTED, DENIED, CANCELLED, FAILED, NOT_RUN, SKIPPED]
@@ -334,7 +335,7 @@ fn listed_line(line: &str) -> Option<Listed<'_>> {
     let (tool, parameters) = call.split_once(" (").unwrap_or((call, ""));
     let reported = line.get(at + length..)?;
     let undone = [NOT_RUN, SKIPPED].contains(&word) && !reported.starts_with("already ");
-    Some(Listed { tool, parameters: parameters.strip_suffix(')').unwrap_or(parameters), undone })
+    Some(ListedCall { tool, parameters: parameters.strip_suffix(')').unwrap_or(parameters), undone })
 }
 
 /// A fence under its header `### E1 · tool {"name":"value"} · status`.

@@ -155,13 +155,13 @@ pub(super) struct Candidates<'a> {
     /// Whether paths count as names.
     with_paths: bool,
     /// Words and paths with their positions.
-    words: Vec<Placed<'a>>,
+    words: Vec<PlacedPiece<'a>>,
     /// Two to four consecutive words, for formats with spaces.
-    groups: OnceCell<Vec<Placed<'a>>>,
+    groups: OnceCell<Vec<PlacedPiece<'a>>>,
 }
 
 /// A part of a text and its byte offset.
-type Placed<'a> = (usize, &'a str);
+type PlacedPiece<'a> = (usize, &'a str);
 
 impl<'a> Candidates<'a> {
     /// The possible names in a text. Paths are included with `with_paths`.
@@ -183,7 +183,7 @@ impl<'a> Candidates<'a> {
             shapes.any(|shape| shape.fits(name))
         };
         let all = self.words.iter().chain(groups.into_iter().flatten());
-        let mut found: Vec<Placed<'a>> = all.copied().filter(|(_, name)| has_shape(name)).collect();
+        let mut found: Vec<PlacedPiece<'a>> = all.copied().filter(|(_, name)| has_shape(name)).collect();
         // Of two that begin at one place, the longer one.
         found.sort_by_key(|(at, name)| (*at, Reverse(name.len())));
         let mut ends = 0;
@@ -199,10 +199,10 @@ impl<'a> Candidates<'a> {
 }
 
 /// The parts of a text that are short enough for a name, each once.
-fn placed<'a>(text: &str, pieces: Vec<&'a str>) -> Vec<Placed<'a>> {
+fn placed<'a>(text: &str, pieces: Vec<&'a str>) -> Vec<PlacedPiece<'a>> {
     let at = |piece: &str| (piece.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
     let short = pieces.into_iter().filter(|piece| piece.len() <= LONG);
-    let mut placed: Vec<Placed<'a>> = short.map(|piece| (at(piece), piece)).collect();
+    let mut placed: Vec<PlacedPiece<'a>> = short.map(|piece| (at(piece), piece)).collect();
     placed.sort_unstable_by_key(|(at, piece)| (*at, piece.len()));
     placed.dedup_by_key(|(at, piece)| (*at, piece.len()));
     placed

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::offline::look::{Wanted, not_found};
-use crate::offline::read::{Evidence, Read, Section};
+use crate::offline::look::{WantedCall, not_found};
+use crate::offline::read::{Evidence, PromptText, Section};
 use crate::offline::words::{count, overlap, stems};
 
 /// The line that says that the stub wrote the document.
@@ -48,8 +48,8 @@ enum Role {
 /// The body of a section. `open` are the calls that would still help.
 pub(super) fn section<'w>(
     section: &Section<'_>,
-    read: &Read<'_>,
-    open: impl Iterator<Item = &'w Wanted>,
+    read: &PromptText<'_>,
+    open: impl Iterator<Item = &'w WantedCall>,
 ) -> String {
     match role(section) {
         Role::Situation => situation(read),
@@ -68,12 +68,12 @@ pub(super) fn is_of_the_item(section: &Section<'_>) -> bool {
 }
 
 /// Whether the item reports a problem or asks a question.
-pub(super) fn asks(read: &Read<'_>) -> bool {
+pub(super) fn asks(read: &PromptText<'_>) -> bool {
     read.title.contains('?') || read.item.contains('?') || complains(read)
 }
 
 /// Whether the item reports a problem.
-pub(super) fn complains(read: &Read<'_>) -> bool {
+pub(super) fn complains(read: &PromptText<'_>) -> bool {
     overlap(read.about(), &stems(COMPLAINTS)) > 0
 }
 
@@ -87,11 +87,11 @@ fn role(section: &Section<'_>) -> Role {
     Role::Findings
 }
 
-fn found<'r, 'a>(read: &'r Read<'a>) -> impl Iterator<Item = &'r Evidence<'a>> {
+fn found<'r, 'a>(read: &'r PromptText<'a>) -> impl Iterator<Item = &'r Evidence<'a>> {
     read.evidence.iter().filter(|evidence| evidence.is_ok())
 }
 
-fn situation(read: &Read<'_>) -> String {
+fn situation(read: &PromptText<'_>) -> String {
     let mut lines = vec![cited(&quote(read.title), "0")];
     let prose = read
         .item
@@ -103,7 +103,7 @@ fn situation(read: &Read<'_>) -> String {
     lines.join("\n\n")
 }
 
-fn findings(read: &Read<'_>) -> String {
+fn findings(read: &PromptText<'_>) -> String {
     if read.evidence.is_empty() {
         return format!("- No tool was run. The item says: {}", cited(&quote(read.title), "0"));
     }
@@ -124,7 +124,7 @@ fn findings(read: &Read<'_>) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn cause(read: &Read<'_>) -> String {
+fn cause(read: &PromptText<'_>) -> String {
     let alarms = stems(ALARMS);
     let mut lines = Vec::new();
     // Two tools may bring the same record.
@@ -144,7 +144,7 @@ fn cause(read: &Read<'_>) -> String {
     format!("These results stand out:\n\n{}", lines.join("\n"))
 }
 
-fn steps(read: &Read<'_>) -> String {
+fn steps(read: &PromptText<'_>) -> String {
     let (title, about) = (stems(read.title), read.about());
     let mut best: Option<(usize, Vec<String>)> = None;
     let is_prose =
@@ -180,7 +180,7 @@ fn steps(read: &Read<'_>) -> String {
     }
 }
 
-fn answer(read: &Read<'_>) -> String {
+fn answer(read: &PromptText<'_>) -> String {
     let about = read.about();
     let mut lines: Vec<(usize, usize, String)> = Vec::new();
     for evidence in found(read) {
@@ -207,7 +207,7 @@ fn answer(read: &Read<'_>) -> String {
     format!("The passages that speak of it say:\n\n{}", lines.join("\n"))
 }
 
-fn reply(read: &Read<'_>) -> String {
+fn reply(read: &PromptText<'_>) -> String {
     let found = found(read).count();
     let missing = not_found(read);
     let mut text = format!("Hello,\n\nthank you for your message about \"{}\" [E0].", quote(read.title));
@@ -224,7 +224,7 @@ fn reply(read: &Read<'_>) -> String {
     text
 }
 
-fn left_open<'w>(read: &Read<'_>, open: impl Iterator<Item = &'w Wanted>) -> String {
+fn left_open<'w>(read: &PromptText<'_>, open: impl Iterator<Item = &'w WantedCall>) -> String {
     let mut lines: Vec<String> =
         not_found(read).iter().map(|name| format!("- Nothing was found for {name}.")).collect();
     lines.extend(open.map(|wanted| format!("- Not called: {}, although {}.", wanted.tool, wanted.reason)));
@@ -270,9 +270,7 @@ pub(super) fn in_one_line(body: &str, about: &BTreeSet<String>) -> String {
 fn text_lines(body: &str) -> Vec<&str> {
     let is_note = |line: &str| line.is_empty() || line.starts_with("## ") || line.starts_with('_');
     let mut lines = body.lines().skip_while(|line| is_note(line.trim())).peekable();
-    let Some(first) = lines.peek().copied() else {
-        return Vec::new();
-    };
+    let Some(first) = lines.peek().copied() else { return Vec::new() };
     let has_text = |line: &&str| !line.trim().is_empty();
     let length = first.chars().take_while(|c| *c == '`').count();
     if let (Some(fence), true) = (first.get(..length), length > 2) {

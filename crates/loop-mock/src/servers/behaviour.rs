@@ -17,7 +17,7 @@ pub type RewriteStream = Box<dyn FnMut(&mut Frames) + Send>;
 
 /// Replaces the reply of the model.
 #[derive(Clone)]
-pub(super) struct Say(pub(super) Arc<SayFn>);
+pub(super) struct ModelStatement(pub(super) Arc<SayFn>);
 
 type SayFn = dyn Fn(&ModelRequest, ModelReply) -> ModelReply + Send + Sync;
 
@@ -25,9 +25,9 @@ type SayFn = dyn Fn(&ModelRequest, ModelReply) -> ModelReply + Send + Sync;
 #[derive(Clone)]
 pub(super) struct Rewrite(pub(super) Arc<dyn Fn(Api) -> RewriteStream + Send + Sync>);
 
-impl fmt::Debug for Say {
+impl fmt::Debug for ModelStatement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Say")
+        f.write_str("ModelStatement")
     }
 }
 
@@ -43,7 +43,7 @@ pub struct Behaviour {
     pub(super) reply: Reply,
     pub(super) delivery: Delivery,
     /// Replaces the reply of the model.
-    pub(super) say: Option<Say>,
+    pub(super) say: Option<ModelStatement>,
     /// Rewrites the events of a stream.
     pub(super) rewrite: Option<Rewrite>,
     /// The failure that a stream reports after its first chunk of text.
@@ -216,7 +216,7 @@ impl Behaviour {
         mut self,
         say: impl Fn(&ModelRequest, ModelReply) -> ModelReply + Send + Sync + 'static,
     ) -> Self {
-        self.say = Some(Say(Arc::new(say)));
+        self.say = Some(ModelStatement(Arc::new(say)));
         self
     }
 
@@ -318,11 +318,11 @@ pub(super) enum Break {
 /// Divides bytes into chunks.
 #[derive(Debug)]
 pub(super) struct Pieces {
-    size: Size,
+    size: PieceSize,
 }
 
 #[derive(Debug)]
-enum Size {
+enum PieceSize {
     Any,
     Fixed(usize),
     Drawn { next: usize, state: u64 },
@@ -331,11 +331,11 @@ enum Size {
 impl Pieces {
     pub(super) fn new(chunks: Chunks) -> Self {
         let size = match chunks {
-            Chunks::Whole => Size::Any,
-            Chunks::Bytes(bytes) => Size::Fixed(bytes.max(1)),
+            Chunks::Whole => PieceSize::Any,
+            Chunks::Bytes(bytes) => PieceSize::Fixed(bytes.max(1)),
             Chunks::Random { seed } => {
                 let mut state = seed;
-                Size::Drawn { next: draw(&mut state), state }
+                PieceSize::Drawn { next: draw(&mut state), state }
             }
         };
         Self { size }
@@ -344,10 +344,10 @@ impl Pieces {
     /// The size of the next chunk. `None`: `held` bytes are not enough for one.
     pub(super) fn next(&mut self, held: usize) -> Option<usize> {
         match &mut self.size {
-            Size::Any => (held > 0).then_some(held),
-            Size::Fixed(size) => (held >= *size).then_some(*size),
-            Size::Drawn { next, state } if held >= *next => Some(std::mem::replace(next, draw(state))),
-            Size::Drawn { .. } => None,
+            PieceSize::Any => (held > 0).then_some(held),
+            PieceSize::Fixed(size) => (held >= *size).then_some(*size),
+            PieceSize::Drawn { next, state } if held >= *next => Some(std::mem::replace(next, draw(state))),
+            PieceSize::Drawn { .. } => None,
         }
     }
 }

@@ -10,7 +10,7 @@ use loop_llm::model::{ReplyEnd, Timing, stream_of};
 use loop_llm::scripted::{RequestPurpose, estimated as estimated_usage};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, complete};
 
-use super::behaviour::{Behaviour, Chunks, Say};
+use super::behaviour::{Behaviour, Chunks, ModelStatement};
 
 /// A named misbehaviour of a server. Each works over all four protocols.
 pub struct Lie {
@@ -18,13 +18,13 @@ pub struct Lie {
     pub name: &'static str,
     /// What the server does, in one line.
     pub about: &'static str,
-    on: On,
+    on: LieOn,
     behaviour: fn() -> Behaviour,
 }
 
 /// Which requests get the lie. The others get a correct response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum On {
+pub enum LieOn {
     /// Every request.
     Every,
     /// The first request for a main call.
@@ -41,7 +41,12 @@ pub enum On {
 
 impl Lie {
     /// A lie with this name and behaviour, for the requests in `on`.
-    pub const fn new(name: &'static str, about: &'static str, on: On, behaviour: fn() -> Behaviour) -> Self {
+    pub const fn new(
+        name: &'static str,
+        about: &'static str,
+        on: LieOn,
+        behaviour: fn() -> Behaviour,
+    ) -> Self {
         Self { name, about, on, behaviour }
     }
 
@@ -57,12 +62,12 @@ impl Lie {
     pub(super) fn answer(&self, purpose: Option<RequestPurpose>, main: u64, has_results: bool) -> Behaviour {
         let is_main = matches!(purpose, Some(RequestPurpose::Main));
         let lies = match self.on {
-            On::Every => true,
-            On::Once => is_main && main == 1,
-            On::Later => is_main && main > 1,
-            On::Main => is_main || purpose == Some(RequestPurpose::Repair),
-            On::First => is_main && !has_results,
-            On::Selection => purpose == Some(RequestPurpose::Select),
+            LieOn::Every => true,
+            LieOn::Once => is_main && main == 1,
+            LieOn::Later => is_main && main > 1,
+            LieOn::Main => is_main || purpose == Some(RequestPurpose::Repair),
+            LieOn::First => is_main && !has_results,
+            LieOn::Selection => purpose == Some(RequestPurpose::Select),
         };
         if lies { Behaviour { is_lie: true, ..(self.behaviour)() } } else { Behaviour::model() }
     }
@@ -78,67 +83,69 @@ const LIES: &[Lie] = &[
     Lie::new(
         "closed-before-headers",
         "The connection is closed before any byte of an answer",
-        On::Main,
+        LieOn::Main,
         || Behaviour::raw(""),
     ),
-    Lie::new("cut-mid-stream", "Every stream is cut after 600 bytes", On::Main, || {
+    Lie::new("cut-mid-stream", "Every stream is cut after 600 bytes", LieOn::Main, || {
         Behaviour::model().cuts_after(600)
     }),
-    Lie::new("cut-once", "The first stream is cut after 900 bytes", On::Once, || {
+    Lie::new("cut-once", "The first stream is cut after 900 bytes", LieOn::Once, || {
         Behaviour::model().cuts_after(900)
     }),
     Lie::new(
         "stalls-mid-stream",
         "Every stream says nothing more after 600 bytes and stays open",
-        On::Main,
+        LieOn::Main,
         || Behaviour::model().stalls_after(600),
     ),
     Lie::new(
         "slow-drip",
         "The first reply comes 64 bytes at a time, one millisecond apart",
-        On::Once,
+        LieOn::Once,
         || {
             let pause = std::time::Duration::from_millis(1);
             Behaviour::model().in_chunks(Chunks::Bytes(64)).with_pause(pause)
         },
     ),
-    Lie::new("html-page", "A page in HTML with status 200", On::Main, || {
+    Lie::new("html-page", "A page in HTML with status 200", LieOn::Main, || {
         Behaviour::body("<!doctype html>\n<html><body><h1>It works!</h1></body></html>\n")
             .with_content_type("text/html")
     }),
-    Lie::new("empty-body", "Status 200 and no body", On::Main, || Behaviour::body("")),
-    Lie::new("rate-limited-once", "Status 429 once, with a wait of one second", On::Once, || {
+    Lie::new("empty-body", "Status 200 and no body", LieOn::Main, || Behaviour::body("")),
+    Lie::new("rate-limited-once", "Status 429 once, with a wait of one second", LieOn::Once, || {
         Behaviour::status(429, LIMITED).with_header("retry-after", "1")
     }),
-    Lie::new("rate-limited-for-an-hour", "Status 429 for good, with a wait of an hour", On::Main, || {
+    Lie::new("rate-limited-for-an-hour", "Status 429 for good, with a wait of an hour", LieOn::Main, || {
         Behaviour::status(429, LIMITED).with_header("retry-after", "3600")
     }),
-    Lie::new("overloaded-once", "Status 503 once, with a wait of one second", On::Once, || {
+    Lie::new("overloaded-once", "Status 503 once, with a wait of one second", LieOn::Once, || {
         Behaviour::status(503, "").with_header("retry-after", "1")
     }),
     Lie::new(
         "overloaded-mid-stream",
         "An error of overload comes as an event after some text",
-        On::Main,
+        LieOn::Main,
         || Behaviour::model().fails(FailureKind::Overloaded),
     ),
-    Lie::new("unauthorized", "Status 401 for every main call", On::Main, || Behaviour::status(401, DENIED)),
-    Lie::new("unauthorized-later", "Status 401 from the second main call on", On::Later, || {
+    Lie::new("unauthorized", "Status 401 for every main call", LieOn::Main, || {
         Behaviour::status(401, DENIED)
     }),
-    Lie::new("zero-usage", "All tokens are reported as 0", On::Every, || {
+    Lie::new("unauthorized-later", "Status 401 from the second main call on", LieOn::Later, || {
+        Behaviour::status(401, DENIED)
+    }),
+    Lie::new("zero-usage", "All tokens are reported as 0", LieOn::Every, || {
         Behaviour::model().reporting(|_| Usage::default())
     }),
-    Lie::new("huge-usage", "Tokens are reported as the largest number of 64 bits", On::Every, || {
+    Lie::new("huge-usage", "Tokens are reported as the largest number of 64 bits", LieOn::Every, || {
         Behaviour::model().reporting(|_| Usage { input: u64::MAX, output: u64::MAX, ..Usage::default() })
     }),
-    Lie::new("empty-reply", "A reply that says nothing and ends as an answer", On::Main, || {
+    Lie::new("empty-reply", "A reply that says nothing and ends as an answer", LieOn::Main, || {
         Behaviour::model().saying(|_, _| ModelReply::text("", None))
     }),
     Lie::new(
         "reasoning-uses-all-tokens",
         "Reasoning uses all output tokens, and no text comes",
-        On::Main,
+        LieOn::Main,
         || {
             Behaviour::model().saying(|request, _| {
                 let max = usize::try_from(request.max_output_tokens.unwrap_or(512).min(4_096)).unwrap_or(512);
@@ -152,7 +159,7 @@ const LIES: &[Lie] = &[
             })
         },
     ),
-    Lie::new("refusal", "The model refuses, in the protocol's own form", On::Main, || {
+    Lie::new("refusal", "The model refuses, in the protocol's own form", LieOn::Main, || {
         Behaviour::model().saying(|_, _| ModelReply {
             refusal: Some("I will not do that.".into()),
             finish: FinishReason::Refusal,
@@ -169,13 +176,13 @@ const DENIED: &str =
 /// A model that replaces the reply of the model behind it, or repeats it and reports its usage first. The usage is that
 /// of its own reply.
 #[derive(Debug)]
-pub(super) struct Liar<'a> {
+pub(super) struct LyingModel<'a> {
     pub(super) honest: &'a dyn ChatModel,
-    pub(super) say: Option<&'a Say>,
+    pub(super) say: Option<&'a ModelStatement>,
 }
 
 #[async_trait]
-impl ChatModel for Liar<'_> {
+impl ChatModel for LyingModel<'_> {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let honest = complete(self.honest, request).await?;
         let reported = honest.usage.filter(|_| self.say.is_none());

@@ -52,5 +52,5 @@ mod serve;
 mod server;
 
 pub use behaviour::{Behaviour, Chunks, Frames, RewriteStream};
-pub use lies::{Lie, On};
+pub use lies::{Lie, LieOn};
 pub use server::{ConnectionEnd, LoopbackServer, ReceivedRequest, Service};

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{anthropic, chat, gemini, responses};
 
 /// Parses a request as strictly as the provider of this protocol does.
-pub(super) fn read(api: Api, target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
+pub(super) fn read(api: Api, target: &Target<'_>, body: &Value) -> Result<ModelCall, Fault> {
     match api {
         Api::OpenaiChat => chat::read(body),
         Api::OpenaiResponses => responses::read(body),
@@ -42,7 +42,7 @@ pub(super) fn words(api: Api, kind: FailureKind) -> ErrorWords {
 }
 
 /// An error response of the provider: a header, and the body.
-pub(super) fn error(api: Api, reported: &Reported<'_>) -> (Option<(&'static str, String)>, Value) {
+pub(super) fn error(api: Api, reported: &ReportedFailure<'_>) -> (Option<(&'static str, String)>, Value) {
     let wait = reported.wait.map(|wait| wait.as_millis());
     match api {
         Api::OpenaiChat | Api::OpenaiResponses => {
@@ -111,7 +111,7 @@ pub(super) trait Writer: Send {
     fn whole(&mut self, reply: &ModelReply) -> Value;
 
     /// Writes a failure in the middle of a stream.
-    fn fail(&mut self, reported: &Reported<'_>, out: &mut Frames);
+    fn fail(&mut self, reported: &ReportedFailure<'_>, out: &mut Frames);
 
     /// Writes an event that cannot be parsed.
     fn nonsense(&mut self, out: &mut Frames) {
@@ -191,11 +191,11 @@ const PREFIXES: [&str; 3] = ["/v1beta", "/v1", "/openai/v1"];
 #[derive(Debug)]
 pub(super) struct ModelCall {
     pub(super) request: ModelRequest,
-    pub(super) ways: Ways,
+    pub(super) ways: Format,
 }
 
 impl ModelCall {
-    pub(super) fn new(mut request: ModelRequest, ways: Ways) -> Self {
+    pub(super) fn new(mut request: ModelRequest, ways: Format) -> Self {
         request.meta.purpose = Some(crate::purpose::of_prompt(&request));
         Self { request, ways }
     }
@@ -203,7 +203,7 @@ impl ModelCall {
 
 /// How the client wants the reply.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ways {
+pub(super) struct Format {
     /// As a stream.
     pub(super) streams: bool,
     /// As a stream that is one JSON array, not events.
@@ -226,18 +226,18 @@ pub(super) struct Head {
     pub(super) model: String,
     /// An estimate of the input tokens, for events before the usage is known.
     pub(super) input_guess: u64,
-    pub(super) ways: Ways,
+    pub(super) ways: Format,
 }
 
 /// Why a request is invalid.
 #[derive(Debug)]
-pub(super) struct Unfit {
+pub(super) struct Fault {
     pub(super) param: String,
     pub(super) message: String,
     pub(super) kind: FailureKind,
 }
 
-impl Unfit {
+impl Fault {
     pub(super) fn new(param: impl Into<String>, message: impl Into<String>) -> Self {
         Self { param: param.into(), message: message.into(), kind: FailureKind::InvalidRequest }
     }
@@ -275,7 +275,7 @@ pub(super) fn is_of_the_request(kind: FailureKind) -> bool {
 
 /// A failure to report.
 #[derive(Debug)]
-pub(super) struct Reported<'a> {
+pub(super) struct ReportedFailure<'a> {
     pub(super) words: ErrorWords,
     pub(super) message: &'a str,
     pub(super) param: Option<&'a str>,
@@ -287,7 +287,7 @@ pub(super) struct Reported<'a> {
 
 /// How an error of the model is passed on, so that the client sees the same kind of error.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Wire {
+pub(super) enum ErrorDelivery {
     /// By an error status before the reply, or an error event within it.
     ErrorWords,
     /// By closing the connection without a response.
@@ -299,12 +299,12 @@ pub(super) enum Wire {
 }
 
 /// How this error is passed on.
-pub(super) fn wire(error: &LlmError) -> Wire {
+pub(super) fn wire(error: &LlmError) -> ErrorDelivery {
     match error.kind {
-        FailureKind::Connection | FailureKind::Cancelled => Wire::NoAnswer,
-        FailureKind::StreamInterrupted => Wire::BrokenOff,
-        FailureKind::BadResponse => Wire::Nonsense,
-        _ => Wire::ErrorWords,
+        FailureKind::Connection | FailureKind::Cancelled => ErrorDelivery::NoAnswer,
+        FailureKind::StreamInterrupted => ErrorDelivery::BrokenOff,
+        FailureKind::BadResponse => ErrorDelivery::Nonsense,
+        _ => ErrorDelivery::ErrorWords,
     }
 }
 

@@ -4,7 +4,9 @@ use futures::StreamExt;
 
 use super::behaviour::Behaviour;
 use super::http::{Answer, EVENT_STREAM, JSON};
-use super::protocol::{self, Frames, Head, ModelCall, Reported, Ways, Wire, Writer, bytes_of, wire};
+use super::protocol::{
+    self, ErrorDelivery, Format, Frames, Head, ModelCall, ReportedFailure, Writer, bytes_of, wire,
+};
 use super::server::ConnectionEnd;
 use loop_core::types::{FailureKind, Usage};
 use loop_llm::codec::Api;
@@ -64,7 +66,7 @@ impl Exchange<'_, '_> {
         param: Option<&str>,
     ) -> Result<(), ConnectionEnd> {
         let words = protocol::words(self.api, kind);
-        let reported = Reported { words, message, param, wait: None, request: &self.request };
+        let reported = ReportedFailure { words, message, param, wait: None, request: &self.request };
         let (header, body) = protocol::error(self.api, &reported);
         self.answer.json(words.status, header.as_slice(), &bytes_of(&body)).await
     }
@@ -72,7 +74,7 @@ impl Exchange<'_, '_> {
     /// Streams a flood of visible text.
     pub(super) async fn flood(mut self, mut bytes: u64) -> Result<(), ConnectionEnd> {
         let lines = format!("{}\n", "x".repeat(1_023)).repeat(16);
-        let ways = Ways { streams: true, ..Ways::default() };
+        let ways = Format { streams: true, ..Format::default() };
         let head = Head { number: self.number, id: None, model: "flood".to_owned(), input_guess: 1, ways };
         let mut writer = protocol::writer(self.api, head);
         let mut out = Frames::new();
@@ -215,19 +217,19 @@ impl Exchange<'_, '_> {
     /// Responds with an error before anything of a reply was written.
     async fn refuse(&mut self, error: &LlmError, requested: &ModelCall) -> Result<(), ConnectionEnd> {
         match wire(error) {
-            Wire::ErrorWords => {
+            ErrorDelivery::ErrorWords => {
                 let reported = self.reported(error);
                 let status = reported.words.status;
                 let (header, body) = protocol::error(self.api, &reported);
                 self.answer.json(status, header.as_slice(), &bytes_of(&body)).await
             }
-            Wire::NoAnswer => Err(ConnectionEnd::Cut),
-            Wire::BrokenOff => {
+            ErrorDelivery::NoAnswer => Err(ConnectionEnd::Cut),
+            ErrorDelivery::BrokenOff => {
                 let content_type = if requested.ways.streams { EVENT_STREAM } else { JSON };
                 self.answer.head(200, content_type, &[], None).await?;
                 Err(ConnectionEnd::Cut)
             }
-            Wire::Nonsense => self.answer.json(200, &[], b"{").await,
+            ErrorDelivery::Nonsense => self.answer.json(200, &[], b"{").await,
         }
     }
 
@@ -239,24 +241,24 @@ impl Exchange<'_, '_> {
         mut out: Frames,
     ) -> Result<(), ConnectionEnd> {
         match wire(error) {
-            Wire::ErrorWords => writer.fail(&self.reported(error), &mut out),
-            Wire::NoAnswer | Wire::BrokenOff => {
+            ErrorDelivery::ErrorWords => writer.fail(&self.reported(error), &mut out),
+            ErrorDelivery::NoAnswer | ErrorDelivery::BrokenOff => {
                 self.write(&mut out).await?;
                 self.answer.flush().await?;
                 return Err(ConnectionEnd::Cut);
             }
-            Wire::Nonsense => writer.nonsense(&mut out),
+            ErrorDelivery::Nonsense => writer.nonsense(&mut out),
         }
         self.write(&mut out).await?;
         self.answer.finish().await
     }
 
-    fn reported<'e>(&'e self, error: &'e LlmError) -> Reported<'e> {
+    fn reported<'e>(&'e self, error: &'e LlmError) -> ReportedFailure<'e> {
         let wait = match error.retry {
             RetryAdvice::After(delay) => Some(delay),
             RetryAdvice::Never | RetryAdvice::Backoff | RetryAdvice::AfterChange(_) => None,
         };
-        Reported {
+        ReportedFailure {
             words: protocol::words(self.api, error.kind),
             message: &error.message,
             param: None,

@@ -19,7 +19,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::behaviour::{Behaviour, Delivery, Reply};
 use super::chat;
 use super::http::{Answer, Reader, Unreadable};
-use super::lies::{Liar, Lie};
+use super::lies::{Lie, LyingModel};
 use super::protocol;
 use super::serve::Exchange;
 
@@ -27,7 +27,7 @@ use super::serve::Exchange;
 #[derive(Debug)]
 pub struct LoopbackServer {
     address: SocketAddr,
-    state: Arc<State>,
+    state: Arc<ServerState>,
     stop: Option<oneshot::Sender<()>>,
     accepting: JoinHandle<()>,
 }
@@ -51,7 +51,7 @@ impl LoopbackServer {
         let address = listener.local_addr()?;
         let listener = TcpListener::from_std(listener)?;
         let (ended, _) = watch::channel(0);
-        let state = Arc::new(State { service, log: Mutex::new(Log::default()), ended });
+        let state = Arc::new(ServerState { service, log: Mutex::new(RequestLog::default()), ended });
         let (stop, stopped) = oneshot::channel();
         let accepting = tokio::spawn(accept(listener, Arc::clone(&state), stopped));
         Ok(Self { address, state, stop: Some(stop), accepting })
@@ -274,15 +274,15 @@ pub enum ConnectionEnd {
 }
 
 #[derive(Debug)]
-struct State {
+struct ServerState {
     service: Service,
-    log: Mutex<Log>,
+    log: Mutex<RequestLog>,
     /// How many requests have ended.
     ended: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Log {
+struct RequestLog {
     /// How many behaviours were used.
     used: usize,
     /// How many requests for a main call were received.
@@ -293,8 +293,8 @@ struct Log {
     kept: VecDeque<(u64, ReceivedRequest)>,
 }
 
-impl State {
-    fn log(&self) -> MutexGuard<'_, Log> {
+impl ServerState {
+    fn log(&self) -> MutexGuard<'_, RequestLog> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -324,7 +324,7 @@ impl State {
         }
     }
 
-    fn next_of(&self, log: &Log) -> &Behaviour {
+    fn next_of(&self, log: &RequestLog) -> &Behaviour {
         self.service.first.get(log.used).unwrap_or(&self.service.usual)
     }
 
@@ -353,7 +353,7 @@ impl State {
     }
 }
 
-async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: oneshot::Receiver<()>) {
+async fn accept(listener: TcpListener, state: Arc<ServerState>, mut stopped: oneshot::Receiver<()>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -382,7 +382,7 @@ async fn or_pause<T>(accepted: impl Future<Output = io::Result<T>>) -> Option<T>
     }
 }
 
-async fn connection(stream: TcpStream, state: Arc<State>) {
+async fn connection(stream: TcpStream, state: Arc<ServerState>) {
     if state.refuses() || stream.set_nodelay(true).is_err() {
         return;
     }
@@ -420,13 +420,13 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
 }
 
 /// The behaviour of a request. Only model calls use behaviours up.
-fn behaviour(state: &State, received: &ReceivedRequest) -> Behaviour {
+fn behaviour(state: &ServerState, received: &ReceivedRequest) -> Behaviour {
     let is_question = protocol::find(&received.path, &received.query, &received.headers).is_some();
     if received.method == "POST" && is_question { state.behaviour(received) } else { Behaviour::model() }
 }
 
 async fn route(
-    state: &State,
+    state: &ServerState,
     received: &ReceivedRequest,
     behaviour: &Behaviour,
     number: u64,
@@ -474,7 +474,7 @@ async fn route(
             (Ok(mut requested), Some(model)) => {
                 requested.ways.streams &= !behaviour.is_whole;
                 if behaviour.is_lie {
-                    let liar = Liar { honest: model.as_ref(), say: behaviour.say.as_ref() };
+                    let liar = LyingModel { honest: model.as_ref(), say: behaviour.say.as_ref() };
                     exchange.ask(&liar, &requested).await
                 } else {
                     exchange.ask(model.as_ref(), &requested).await

@@ -12,7 +12,7 @@ use loop_core::types::{Effect, ModelFailure, Observation, Status, ToolCall};
 use loop_core::{EventKind, Facts, RunSpec, WorkItem};
 use loop_llm::Message;
 use loop_llm::request::AssistantTurn;
-use loop_prompts::{Grown, Prompts, Thread};
+use loop_prompts::{AddedTurns, Prompts, Thread};
 use loop_testkit::{Setup, facts, failure, key, used};
 
 pub use loop_testkit::call;
@@ -116,7 +116,7 @@ pub fn begin_after(spec: RunSpec, item: WorkItem, history: Option<History>) -> N
 impl Native {
     /// What is new for the commanded call.
     #[track_caller]
-    pub fn grow(&mut self) -> Grown {
+    pub fn grow(&mut self) -> AddedTurns {
         let key = self.call().key;
         let grown = self.thread.grow(&self.prompts, &self.inner.run, key);
         if grown.anew {
@@ -125,7 +125,7 @@ impl Native {
         self.turns.extend(grown.turns.iter().cloned());
         let mut fresh = Thread::default();
         let all = fresh.grow(&self.prompts, &self.inner.run, key);
-        assert_eq!(all, Grown { anew: true, turns: self.turns.clone() }, "a fresh thread says the same");
+        assert_eq!(all, AddedTurns { anew: true, turns: self.turns.clone() }, "a fresh thread says the same");
         assert_eq!(fresh.hash(), self.thread.hash());
         expect_valid(&self.turns);
         grown
@@ -133,7 +133,7 @@ impl Native {
 
     /// The commanded call is grown for and announced with a prompt of so many bytes.
     #[track_caller]
-    pub fn announce(&mut self, bytes: u64) -> Grown {
+    pub fn announce(&mut self, bytes: u64) -> AddedTurns {
         let grown = self.grow();
         self.inner.announce(PromptSize { bytes, shared_bytes: 0 }, self.thread.hash());
         grown
@@ -141,7 +141,7 @@ impl Native {
 
     /// The commanded call is announced and answered; gives what was new for it.
     #[track_caller]
-    pub fn replied(&mut self, reply: Reply) -> Grown {
+    pub fn replied(&mut self, reply: Reply) -> AddedTurns {
         let grown = self.announce(1_000);
         self.answer(Reply { usage: Some(used(250, 100)), ..reply });
         grown
@@ -149,7 +149,7 @@ impl Native {
 
     /// The commanded call is announced and fails; `partial` is what came before.
     #[track_caller]
-    pub fn fails(&mut self, retryable: bool, partial: Option<&str>) -> Grown {
+    pub fn fails(&mut self, retryable: bool, partial: Option<&str>) -> AddedTurns {
         let grown = self.announce(1_000);
         self.fail(ModelFailure { partial: partial.map(Arc::from), ..failure(retryable) });
         grown

@@ -68,14 +68,14 @@ use crate::blobs::folder::Folder;
 pub struct BlobStore {
     /// As the operator wrote it. It contains no key.
     url: Arc<str>,
-    place: Place,
+    place: Store,
     turns: Arc<Semaphore>,
     max_bytes: u64,
     deadline: Duration,
 }
 
 #[derive(Clone)]
-enum Place {
+enum Store {
     Folder(Arc<Folder>),
     #[cfg(feature = "s3")]
     Bucket(Arc<s3::Bucket>),
@@ -109,12 +109,12 @@ impl BlobStore {
             Address::Folder(root) => {
                 let opened = tokio::task::spawn_blocking(move || Folder::open(root, max_bytes));
                 let ended = |_| BlobError::of_store(url, BlobErrorKind::Unavailable(ENDS.to_owned()));
-                Place::Folder(Arc::new(opened.await.map_err(ended)??))
+                Store::Folder(Arc::new(opened.await.map_err(ended)??))
             }
             #[cfg(feature = "s3")]
             Address::Bucket { bucket, prefix } => {
                 let opened = s3::Bucket::open(&bucket, &prefix, &options);
-                Place::Bucket(Arc::new(opened.map_err(|kind| BlobError::of_store(url, kind))?))
+                Store::Bucket(Arc::new(opened.map_err(|kind| BlobError::of_store(url, kind))?))
             }
             #[cfg(not(feature = "s3"))]
             Address::Bucket { .. } => {
@@ -145,9 +145,9 @@ impl BlobStore {
         }
         let put = async {
             match &self.place {
-                Place::Folder(folder) => in_folder(folder, turn, move |it| it.put(id, &bytes)).await,
+                Store::Folder(folder) => in_folder(folder, turn, move |it| it.put(id, &bytes)).await,
                 #[cfg(feature = "s3")]
-                Place::Bucket(bucket) => {
+                Store::Bucket(bucket) => {
                     let _turn = turn;
                     bucket.put(id, bytes).await
                 }
@@ -165,9 +165,9 @@ impl BlobStore {
         let turn = self.turn().await?;
         let get = async {
             match &self.place {
-                Place::Folder(folder) => in_folder(folder, turn, move |it| it.get(id)).await,
+                Store::Folder(folder) => in_folder(folder, turn, move |it| it.get(id)).await,
                 #[cfg(feature = "s3")]
-                Place::Bucket(bucket) => {
+                Store::Bucket(bucket) => {
                     let _turn = turn;
                     let content = bucket.get(id, self.max_bytes).await?;
                     blocking(move || folder::check(id, &content).map(|()| content)).await
@@ -188,9 +188,9 @@ impl BlobStore {
         let turn = self.turn().await?;
         let delete = async {
             match &self.place {
-                Place::Folder(folder) => in_folder(folder, turn, move |it| it.delete(id)).await,
+                Store::Folder(folder) => in_folder(folder, turn, move |it| it.delete(id)).await,
                 #[cfg(feature = "s3")]
-                Place::Bucket(bucket) => {
+                Store::Bucket(bucket) => {
                     let _turn = turn;
                     bucket.delete(id).await
                 }
@@ -206,7 +206,7 @@ impl BlobStore {
     pub async fn older(&self, older_than: Duration, max: usize) -> Result<Vec<StoredBlob>, BlobError> {
         let before = before(older_than);
         match &self.place {
-            Place::Folder(folder) => {
+            Store::Folder(folder) => {
                 let listed = Arc::clone(folder);
                 let folders = self.within(None, blocking(move || listed.folders())).await?;
                 let mut found = Vec::new();
@@ -222,7 +222,7 @@ impl BlobStore {
                 Ok(found)
             }
             #[cfg(feature = "s3")]
-            Place::Bucket(bucket) => {
+            Store::Bucket(bucket) => {
                 bucket.older(before, max, self.deadline).await.map_err(|kind| self.error(None, kind))
             }
         }
@@ -241,9 +241,9 @@ impl BlobStore {
         let turn = self.turn().await?;
         let get = async {
             match &self.place {
-                Place::Folder(folder) => in_folder(folder, turn, move |it| it.beginning(id, max)).await,
+                Store::Folder(folder) => in_folder(folder, turn, move |it| it.beginning(id, max)).await,
                 #[cfg(feature = "s3")]
-                Place::Bucket(bucket) => {
+                Store::Bucket(bucket) => {
                     let _turn = turn;
                     bucket.beginning(id, max).await
                 }
@@ -261,9 +261,9 @@ impl BlobStore {
         let (turn, before) = (self.turn().await?, before(older_than));
         let delete = async {
             match &self.place {
-                Place::Folder(folder) => in_folder(folder, turn, move |it| it.delete_older(id, before)).await,
+                Store::Folder(folder) => in_folder(folder, turn, move |it| it.delete_older(id, before)).await,
                 #[cfg(feature = "s3")]
-                Place::Bucket(bucket) => {
+                Store::Bucket(bucket) => {
                     let _turn = turn;
                     bucket.delete_older(id, before).await
                 }
@@ -287,7 +287,7 @@ impl BlobStore {
     ) -> Result<Sweep, BlobError> {
         let before = before(older_than);
         match &self.place {
-            Place::Folder(folder) => {
+            Store::Folder(folder) => {
                 let referenced = Arc::new(referenced.clone());
                 let listed = Arc::clone(folder);
                 let folders = self.within(None, blocking(move || listed.folders())).await?;
@@ -301,7 +301,7 @@ impl BlobStore {
                 Ok(sweep)
             }
             #[cfg(feature = "s3")]
-            Place::Bucket(bucket) => {
+            Store::Bucket(bucket) => {
                 let swept = bucket.sweep(referenced, before, self.deadline).await;
                 swept.map_err(|kind| self.error(None, kind))
             }

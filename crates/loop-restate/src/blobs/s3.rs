@@ -118,22 +118,22 @@ impl Bucket {
         before: SystemTime,
     ) -> Result<Option<u64>, BlobErrorKind> {
         Ok(match self.delete_if_old(id, before).await? {
-            Deleted::Now(bytes) => Some(bytes),
-            Deleted::Young | Deleted::Missing => None,
+            Removal::Now(bytes) => Some(bytes),
+            Removal::Young | Removal::Missing => None,
         })
     }
 
     /// Deletes an object unless it is young. Its age is read directly before the deletion, since a put may have reset
     /// it after it was listed, and S3 deletes by name only.
-    async fn delete_if_old(&self, id: BlobId, before: SystemTime) -> Result<Deleted, BlobErrorKind> {
+    async fn delete_if_old(&self, id: BlobId, before: SystemTime) -> Result<Removal, BlobErrorKind> {
         let bytes = match self.objects.head(&self.path(id)).await.map_err(|error| kind_of(&error)) {
-            Ok(now) if is_young(&now, before) => return Ok(Deleted::Young),
+            Ok(now) if is_young(&now, before) => return Ok(Removal::Young),
             Ok(now) => now.size,
-            Err(BlobErrorKind::Missing) => return Ok(Deleted::Missing),
+            Err(BlobErrorKind::Missing) => return Ok(Removal::Missing),
             Err(kind) => return Err(kind),
         };
         self.delete(id).await?;
-        Ok(Deleted::Now(bytes))
+        Ok(Removal::Now(bytes))
     }
 
     /// Deletes the objects that are not referenced and were not put since `before`, each within the deadline.
@@ -157,9 +157,9 @@ impl Bucket {
                 }
                 let delete = async {
                     Ok(match self.delete_if_old(id, before).await? {
-                        Deleted::Now(bytes) => Sweep { deleted: 1, deleted_bytes: bytes, ..Sweep::default() },
-                        Deleted::Young => young,
-                        Deleted::Missing => Sweep::default(),
+                        Removal::Now(bytes) => Sweep { deleted: 1, deleted_bytes: bytes, ..Sweep::default() },
+                        Removal::Young => young,
+                        Removal::Missing => Sweep::default(),
                     })
                 };
                 tokio::time::timeout(deadline, delete).await.unwrap_or_else(|_| Err(late(deadline)))
@@ -185,7 +185,7 @@ impl Bucket {
 }
 
 /// The result of deleting an object.
-enum Deleted {
+enum Removal {
     /// It was deleted, and had this many bytes.
     Now(u64),
     Young,

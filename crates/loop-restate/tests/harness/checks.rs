@@ -5,7 +5,7 @@ use std::fmt;
 
 use futures::StreamExt as _;
 use loop_core::EventKind;
-use loop_restate::wire::Ended;
+use loop_restate::wire::EndedReply;
 use loop_runtime::journal::{Entry, Journal as _, replay};
 use loop_runtime::run::RunId;
 use loop_testkit::timeless;
@@ -39,7 +39,7 @@ impl fmt::Display for Found {
 }
 
 /// Checks runs of a domain: the n-th is of the n-th item. Each was awaited.
-pub async fn intact(desk: &Desk, domain: &str, runs: &[RunId], ended: &[Ended]) -> Found {
+pub async fn intact(desk: &Desk, domain: &str, runs: &[RunId], ended: &[EndedReply]) -> Found {
     let mut effects: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
     for (line, count) in desk.effects() {
         let (tool, key) = line.split_once(' ').unwrap();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use futures::StreamExt as _;
-use loop_restate::wire::Ended;
+use loop_restate::wire::EndedReply;
 use loop_runtime::run::RunId;
 
 use super::desk::{Desk, patiently, submit_nth};
@@ -23,7 +23,7 @@ impl Desk {
     }
 
     /// How each run ended, in their order.
-    pub async fn wait_crowd(&self, runs: &[RunId]) -> Vec<Ended> {
+    pub async fn wait_crowd(&self, runs: &[RunId]) -> Vec<EndedReply> {
         let client = self.server.client();
         let ended = futures::stream::iter(runs.to_vec()).map(|run| {
             let client = client.clone();

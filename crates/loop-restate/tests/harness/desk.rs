@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_restate::Client;
-use loop_restate::wire::{Ended, EngineStatus, EngineSubmission};
+use loop_restate::wire::{EndedReply, EngineStatus, EngineSubmission};
 use loop_runtime::journal::{Entry, Journal as _, StoredJournal};
 use loop_runtime::run::RunId;
 use tempfile::TempDir;
@@ -70,7 +70,7 @@ impl Desk {
     }
 
     /// How each run ended, also where the server is gone for a while.
-    pub async fn wait(&self, runs: &[RunId]) -> Vec<Ended> {
+    pub async fn wait(&self, runs: &[RunId]) -> Vec<EndedReply> {
         let client = self.server.client();
         let one = async |run: &RunId| {
             patiently("a run ends", async || {

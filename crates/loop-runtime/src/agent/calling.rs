@@ -6,25 +6,25 @@ use loop_llm::Message;
 use loop_llm::request::Author;
 
 use crate::agent::error::Meta;
-use crate::drive::driver::Ended;
+use crate::drive::driver::DriverEnd;
 use crate::drive::start_error::StartError;
 
 /// How what was said and done in a run is appended to the messages that it answers.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Appending {
+pub(crate) struct MessageAppender {
     /// How many of the run's own messages are among them already.
     known: usize,
 }
 
-impl Appending {
+impl MessageAppender {
     /// To messages of which the last is to be answered. A single text is the run's own first message.
     pub(crate) fn to(messages: &[Message]) -> Self {
         Self { known: usize::from(is_item(messages)) }
     }
 
     /// Appends it, and tells how the run ended.
-    pub(crate) fn append(self, ended: Ended, messages: &mut Vec<Message>) -> Meta {
-        let Ended { outcome, messages: stated, step_errors, tools, .. } = ended;
+    pub(crate) fn append(self, ended: DriverEnd, messages: &mut Vec<Message>) -> Meta {
+        let DriverEnd { outcome, messages: stated, step_errors, tools, .. } = ended;
         messages.extend(stated.into_iter().skip(self.known));
         Meta::new(outcome, step_errors, tools)
     }

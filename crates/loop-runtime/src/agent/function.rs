@@ -209,7 +209,7 @@ pub enum Fallible {}
 
 /// A `Result` is returned whose error is boxed.
 #[derive(Clone, Copy, Debug)]
-pub enum Boxed {}
+pub enum BoxedError {}
 
 impl<T: Serialize + 'static> ToolReturn<Serialized> for T {
     fn into_result(self, tool: &ToolDeclaration) -> ToolResult {
@@ -231,14 +231,14 @@ impl<T: Serialize + 'static> ToolReturn<Serialized> for T {
             Err(error) => return not_json(tool, &error),
         };
         match (shape, json) {
-            (Err(Shape::Failure), Value::Object(mut members)) => match members.remove("Err") {
+            (Err(ReturnShape::Failure), Value::Object(mut members)) => match members.remove("Err") {
                 Some(Value::String(message)) => failed(tool, message),
                 error => failed(tool, error.unwrap_or_default()),
             },
-            (Err(Shape::Success), Value::Object(mut members)) => {
+            (Err(ReturnShape::Success), Value::Object(mut members)) => {
                 returned(tool, members.remove("Ok").unwrap_or_default())
             }
-            (Err(Shape::Made), Value::Object(mut members)) => {
+            (Err(ReturnShape::Made), Value::Object(mut members)) => {
                 let made = serde_json::from_value(members.remove("Ok").unwrap_or_default());
                 made.map_or_else(|error| not_json(tool, &error), |made| titled(made, tool))
             }
@@ -256,7 +256,7 @@ impl<T: Serialize + 'static, E: Error> ToolReturn<Fallible> for Result<T, E> {
     }
 }
 
-impl<T: Serialize + 'static> ToolReturn<Boxed> for Result<T, Box<dyn Error + Send + Sync>> {
+impl<T: Serialize + 'static> ToolReturn<BoxedError> for Result<T, Box<dyn Error + Send + Sync>> {
     fn into_result(self, tool: &ToolDeclaration) -> ToolResult {
         match self {
             Ok(value) => ToolReturn::<Serialized>::into_result(value, tool),
@@ -303,7 +303,7 @@ struct Probe;
 
 /// What [`Probe`] finds. It ends each look at once, so it is the probe's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
+enum ReturnShape {
     Success,
     /// A success that is a [`ToolResult`].
     Made,
@@ -311,34 +311,34 @@ enum Shape {
     Other,
 }
 
-impl Display for Shape {
+impl Display for ReturnShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:?}")
     }
 }
 
-impl Error for Shape {}
+impl Error for ReturnShape {}
 
-impl ser::Error for Shape {
+impl ser::Error for ReturnShape {
     fn custom<T: Display>(_: T) -> Self {
         Self::Other
     }
 }
 
-type Found<T = ()> = Result<T, Shape>;
-type Compound = Impossible<(), Shape>;
+type Found<T = ()> = Result<T, ReturnShape>;
+type Compound = Impossible<(), ReturnShape>;
 
 macro_rules! other {
     ($($method:ident($($argument:ty),*) -> $given:ty;)*) => {
         $(fn $method(self, $(_: $argument),*) -> Found<$given> {
-            Err(Shape::Other)
+            Err(ReturnShape::Other)
         })*
     };
 }
 
 impl Serializer for Probe {
     type Ok = ();
-    type Error = Shape;
+    type Error = ReturnShape;
     type SerializeSeq = Compound;
     type SerializeTuple = Compound;
     type SerializeTupleStruct = Compound;
@@ -355,23 +355,23 @@ impl Serializer for Probe {
         value: &T,
     ) -> Found {
         Err(match (name, variant) {
-            ("Result", "Ok") if value.serialize(Self) == Err(Shape::Made) => Shape::Made,
-            ("Result", "Ok") => Shape::Success,
-            ("Result", "Err") => Shape::Failure,
-            _ => Shape::Other,
+            ("Result", "Ok") if value.serialize(Self) == Err(ReturnShape::Made) => ReturnShape::Made,
+            ("Result", "Ok") => ReturnShape::Success,
+            ("Result", "Err") => ReturnShape::Failure,
+            _ => ReturnShape::Other,
         })
     }
 
     fn serialize_struct(self, name: &'static str, _: usize) -> Found<Compound> {
-        Err(if name == "ToolResult" { Shape::Made } else { Shape::Other })
+        Err(if name == "ToolResult" { ReturnShape::Made } else { ReturnShape::Other })
     }
 
     fn serialize_some<T: Serialize + ?Sized>(self, _: &T) -> Found {
-        Err(Shape::Other)
+        Err(ReturnShape::Other)
     }
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, _: &T) -> Found {
-        Err(Shape::Other)
+        Err(ReturnShape::Other)
     }
 
     other! {

@@ -13,7 +13,7 @@ use loop_core::run::StopMode;
 use loop_core::types::{CommandKey, RunId};
 use loop_llm::Message;
 
-use crate::agent::calling::Appending;
+use crate::agent::calling::MessageAppender;
 use crate::agent::error::{AgentError, Meta};
 use crate::agent::{AgentOutput, Text};
 use crate::drive::handle::{Handle, Remote};
@@ -101,7 +101,7 @@ impl ToolEvents {
 pub struct AgentStream<M, Output = Text> {
     run: RunStream,
     tools: ToolEvents,
-    appending: Appending,
+    appending: MessageAppender,
     messages: M,
     output: PhantomData<fn() -> Output>,
 }
@@ -111,7 +111,7 @@ where
     M: BorrowMut<Vec<Message>>,
     Output: AgentOutput,
 {
-    pub(super) fn new(run: RunStream, tools: ToolEvents, appending: Appending, messages: M) -> Self {
+    pub(super) fn new(run: RunStream, tools: ToolEvents, appending: MessageAppender, messages: M) -> Self {
         Self { run, tools, appending, messages, output: PhantomData }
     }
 
@@ -166,7 +166,7 @@ impl<M, Output> fmt::Debug for AgentStream<M, Output> {
 /// continue, and the messages stay as they were.
 pub struct AgentHandle<M, Output = Text> {
     handle: Handle,
-    appending: Appending,
+    appending: MessageAppender,
     messages: M,
     output: PhantomData<fn() -> Output>,
 }
@@ -176,7 +176,7 @@ where
     M: BorrowMut<Vec<Message>>,
     Output: AgentOutput,
 {
-    pub(super) fn new(handle: Handle, appending: Appending, messages: M) -> Self {
+    pub(super) fn new(handle: Handle, appending: MessageAppender, messages: M) -> Self {
         Self { handle, appending, messages, output: PhantomData }
     }
 

@@ -72,7 +72,7 @@ where
     /// A tool of this name, whose parameters are those of `Output`.
     pub fn new(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>) -> Self {
         let declaration = ToolDeclaration::read(name, description).schema(schema_of::<Output>());
-        let typed: Arc<dyn Validator> = Arc::new(Typed::<Output>(PhantomData));
+        let typed: Arc<dyn Validator> = Arc::new(TypedCheck::<Output>(PhantomData));
         let parts = OutputParts { declaration, validators: vec![typed], reflection: None };
         Self { parts, types: PhantomData }
     }
@@ -159,10 +159,10 @@ pub(super) fn read<Output: DeserializeOwned>(text: &str) -> serde_json::Result<O
 }
 
 /// Whether the output makes a value of the type: a part of the first layer.
-struct Typed<Output>(PhantomData<fn() -> Output>);
+struct TypedCheck<Output>(PhantomData<fn() -> Output>);
 
 #[async_trait]
-impl<Output: DeserializeOwned> Validator for Typed<Output> {
+impl<Output: DeserializeOwned> Validator for TypedCheck<Output> {
     fn name(&self) -> &str {
         SCHEMA
     }

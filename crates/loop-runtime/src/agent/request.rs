@@ -11,13 +11,13 @@ use loop_core::types::RunId;
 use loop_llm::Message;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::calling::{Appending, begin_with};
+use crate::agent::calling::{MessageAppender, begin_with};
 use crate::agent::error::AgentError;
 use crate::agent::live::{AgentHandle, AgentStream, ToolEvents};
 use crate::agent::{AgentOutput, Text};
 use crate::drive::approval;
 use crate::drive::driver::{Opening, Pace};
-use crate::drive::handle::{Begun, Handle};
+use crate::drive::handle::{Handle, ReadyRun};
 use crate::drive::runner::Runner;
 use crate::drive::start_error::StartError;
 use crate::drive::stream::RunStream;
@@ -174,32 +174,32 @@ where
 
     async fn answered(mut self) -> Result<Output::Answer, AgentError> {
         let (opening, appending) = Box::pin(self.open()).await?;
-        let Begun { events, remote, driving, .. } = self.begin(opening, Pace::Own);
+        let ReadyRun { events, remote, driving, .. } = self.begin(opening, Pace::Own);
         // Nothing reads them, and nothing else can stop it.
         drop((events, remote));
         let ended = driving.await;
         Output::answer(appending.append(ended, self.messages.borrow_mut()))
     }
 
-    fn begin(&self, opening: Opening, pace: Pace) -> Begun {
+    fn begin(&self, opening: Opening, pace: Pace) -> ReadyRun {
         approval::begin(&self.runner, opening, pace, self.cancel.as_ref())
     }
 
     /// The run that it comes to, and how its messages are appended. Those of a resumed run are what was said before it.
     ///
     /// Callers box it: what is needed until a run begins would stay part of their future for as long as the run takes.
-    async fn open(&mut self) -> Result<(Opening, Appending), StartError> {
+    async fn open(&mut self) -> Result<(Opening, MessageAppender), StartError> {
         let messages: &mut Vec<Message> = self.messages.borrow_mut();
         match &self.resumed {
             None => {
-                let appending = Appending::to(messages);
+                let appending = MessageAppender::to(messages);
                 let (item, history) = begin_with(messages)?;
                 Ok((self.runner.open(item, history).await?, appending))
             }
             Some(run) => {
                 let opening = self.runner.reopen(run).await?;
                 *messages = opening.history.to_vec();
-                Ok((opening, Appending::default()))
+                Ok((opening, MessageAppender::default()))
             }
         }
     }

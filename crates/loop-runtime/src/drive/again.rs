@@ -12,7 +12,7 @@ use loop_prompts::{Dialogue, Prompt, Prompts};
 use loop_tools::CancellationToken;
 use serde_json::Value;
 
-use crate::drive::conversation::{Conversation, Offered, Rules};
+use crate::drive::conversation::{Conversation, OfferedTools, SystemPrompts};
 use crate::drive::parts::read_history;
 use crate::drive::runner::Runner;
 use crate::drive::start_error::StartError;
@@ -23,9 +23,9 @@ use crate::watch::sink;
 #[derive(Debug)]
 pub struct Renderer<'a> {
     prompts: &'a Prompts,
-    offered: Offered,
+    offered: OfferedTools,
     history: Arc<[Message]>,
-    rules: Rules,
+    rules: SystemPrompts,
     dialogue: Dialogue,
     /// `None` in a run with a document contract.
     conversation: Option<Conversation>,
@@ -83,17 +83,17 @@ impl<'a> Renderer<'a> {
     /// # Errors
     /// If the messages before the run cannot be read.
     pub fn of_recorded(recorded: &Recorded, prompts: &'a Prompts, run: &Run) -> Result<Self, StartError> {
-        let offered = Offered::recorded(&recorded.manifest, run.started().tools, &recorded.spec);
+        let offered = OfferedTools::recorded(&recorded.manifest, run.started().tools, &recorded.spec);
         Self::new(prompts, offered, run)
     }
 
-    fn new(prompts: &'a Prompts, offered: Offered, run: &Run) -> Result<Self, StartError> {
+    fn new(prompts: &'a Prompts, offered: OfferedTools, run: &Run) -> Result<Self, StartError> {
         let mut renderer = Self {
             prompts,
             offered,
             history: read_history(run.started())?,
             // Of the run's own spec, which may not be the one of the loop.
-            rules: Rules::default(),
+            rules: SystemPrompts::default(),
             dialogue: Dialogue::default(),
             conversation: None,
         };
@@ -149,7 +149,7 @@ impl Runner {
         let parts = self.parts();
         let model = parts.models.of(run.auxiliary_tier());
         let work = ToolWork::of(run, RunTool { sub_call: None, ..tool }, &parts.registry, None);
-        ReadAgain(Dispatch::new(work, (model, &parts.prompts), CancellationToken::new(), || Arc::new(|_| {})))
+        ReadAgain(Dispatch::new(work, model, &parts.prompts, CancellationToken::new(), || Arc::new(|_| {})))
     }
 
     /// Makes a read again, with the tools of this runner.

@@ -11,20 +11,20 @@ use loop_core::run::PersonAnswer;
 use tokio_util::sync::CancellationToken;
 
 use crate::drive::driver::{Opening, Pace};
-use crate::drive::handle::Begun;
+use crate::drive::handle::ReadyRun;
 use crate::drive::parts::Approver;
 use crate::drive::runner::Runner;
 use crate::watch::events::{Events, RunEvent};
 use crate::watch::steps::panic_text;
 
 /// A run as its events tell of it, beside its driver.
-struct Beside {
+struct EventReplica {
     run: Run,
     /// The first entry that is not in it.
     next: u64,
 }
 
-impl Beside {
+impl EventReplica {
     fn of(opening: &Opening) -> Self {
         let begun = opening.first.len() as u64 + u64::from(opening.opened.is_some());
         Self { run: opening.run.clone(), next: opening.seq + begun }
@@ -46,15 +46,15 @@ pub(crate) fn begin(
     opening: Opening,
     pace: Pace,
     cancel: Option<&CancellationToken>,
-) -> Begun {
+) -> ReadyRun {
     let Some(approver) = runner.parts().approver.clone() else { return runner.begin(opening, pace, cancel) };
-    let beside = Beside::of(&opening);
+    let beside = EventReplica::of(&opening);
     approved_by(approver, runner.begin(opening, pace, cancel), beside, pace)
 }
 
 /// The same run, whose driver asks `approver`.
-fn approved_by(approver: Approver, begun: Begun, mut beside: Beside, pace: Pace) -> Begun {
-    let Begun { id, started, remote, events: mut own, mut driving } = begun;
+fn approved_by(approver: Approver, begun: ReadyRun, mut beside: EventReplica, pace: Pace) -> ReadyRun {
+    let ReadyRun { id, started, remote, events: mut own, mut driving } = begun;
     let (feed, events) = match pace {
         Pace::Own => Events::queue(),
         Pace::InStep => Events::in_step(),
@@ -89,5 +89,5 @@ fn approved_by(approver: Approver, begun: Begun, mut beside: Beside, pace: Pace)
         }
         polled
     });
-    Begun { id, started, remote, events, driving: driving.boxed() }
+    ReadyRun { id, started, remote, events, driving: driving.boxed() }
 }

@@ -14,8 +14,8 @@ use loop_tools::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::drive::model::Settled;
-use crate::drive::parts::Parts;
+use crate::drive::model::WorkEnd;
+use crate::drive::parts::RunParts;
 
 /// A runner as a tool of another runner: each call is a run of its own.
 ///
@@ -65,24 +65,25 @@ impl RunAsTool {
     pub(crate) fn run(
         &self,
         call: ChildCall,
-        caller: Arc<Parts>,
+        caller: Arc<RunParts>,
         cancel: CancellationToken,
         stopping: CancellationToken,
-    ) -> BoxFuture<'static, Settled> {
-        Arc::clone(&self.callee).called(self.declaration.clone(), call, caller, (cancel, stopping))
+    ) -> BoxFuture<'static, WorkEnd> {
+        Arc::clone(&self.callee).called(self.declaration.clone(), call, caller, cancel, stopping)
     }
 }
 
 /// The loop behind such a tool.
 pub(crate) trait Callee: Send + Sync {
-    /// Makes a call, until the first token is cancelled at once, until the second one at its next gate.
+    /// Makes a call. `cancel` stops the run at once, and `stopping` at its next gate.
     fn called(
         self: Arc<Self>,
         declaration: ToolDeclaration,
         call: ChildCall,
-        caller: Arc<Parts>,
-        until: (CancellationToken, CancellationToken),
-    ) -> BoxFuture<'static, Settled>;
+        caller: Arc<RunParts>,
+        cancel: CancellationToken,
+        stopping: CancellationToken,
+    ) -> BoxFuture<'static, WorkEnd>;
 }
 
 /// A call of a run that is ready to be made.

@@ -17,18 +17,18 @@ use loop_core::types::{Arguments, CommandKey, Scope, Status, SubCallUse, TracePa
 use loop_core::{EventKind, Run};
 use loop_llm::ModelReply;
 use loop_llm::scripted::RequestPurpose;
-use loop_prompts::{Dialogue, Prompts, Questioned};
+use loop_prompts::{Dialogue, Prompts, SectionQuestion};
 use loop_tools::ToolContext;
 use loop_tools::text::apart;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::drive::model::Settled;
-use crate::drive::parts::Parts;
+use crate::drive::model::WorkEnd;
+use crate::drive::parts::RunParts;
 use crate::drive::sub_call::{Question, SubCall};
 use crate::watch::steps::panic_text;
-use crate::watch::waits::Hear;
+use crate::watch::waits::OnEvent;
 
 /// A checker of the program's own: what a schema cannot say of an output, or what a document has to hold.
 #[async_trait]
@@ -56,12 +56,12 @@ pub(crate) struct CheckWork {
     pub(crate) key: CommandKey,
     pub(crate) attempt: u32,
     timeout_ms: u64,
-    about: About,
+    about: CheckInput,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum About {
+enum CheckInput {
     Output {
         output: Arc<str>,
         /// What a tool that checks it is called with besides.
@@ -114,7 +114,7 @@ impl CheckWork {
             trace: Arc::clone(run.trace_id()),
         };
         let about = match what {
-            CheckWhat::Output(output) => About::Output { output, call },
+            CheckWhat::Output(output) => CheckInput::Output { output, call },
             CheckWhat::Document { .. } => {
                 let sections = run.document().sections.iter();
                 let document =
@@ -124,7 +124,7 @@ impl CheckWork {
                 let granted = sub_call
                     .map(|budget| SubCall::of(run, (key, attempt), RequestPurpose::Opinion, budget, span));
                 let opinion = if lacks.is_empty() { second_opinion(run, prompts, granted) } else { None };
-                About::Document(Box::new(DocumentCheck { document, call, lacks, opinion }))
+                CheckInput::Document(Box::new(DocumentCheck { document, call, lacks, opinion }))
             }
         };
         Self { key, attempt, timeout_ms, about }
@@ -132,21 +132,21 @@ impl CheckWork {
 
     /// Whether it may ask a model, which costs.
     pub(crate) fn asks(&self) -> bool {
-        matches!(&self.about, About::Document(it) if it.opinion.as_ref().is_some_and(|it| it.sub_call.is_some()))
+        matches!(&self.about, CheckInput::Document(it) if it.opinion.as_ref().is_some_and(|it| it.sub_call.is_some()))
     }
 
     /// Checks and says how it ended, within its time.
-    pub(crate) async fn run(self, parts: Arc<Parts>, hear: Hear, cancel: CancellationToken) -> Settled {
+    pub(crate) async fn run(self, parts: Arc<RunParts>, hear: OnEvent, cancel: CancellationToken) -> WorkEnd {
         let Self { key, attempt, timeout_ms, about } = self;
         let limit = Duration::from_millis(timeout_ms);
         let mut progress = Progress { at: SCHEMA.to_owned(), lacks: Vec::new(), used: None };
         let checking = AssertUnwindSafe(async {
             match about {
-                About::Output { output, call } => {
-                    of_output(&parts, &output, (&call, timeout_ms), &mut progress).await
+                CheckInput::Output { output, call } => {
+                    of_output(&parts, &output, &call, timeout_ms, &mut progress).await
                 }
-                About::Document(document) => {
-                    of_document(&parts, *document, (&hear, timeout_ms), &mut progress).await
+                CheckInput::Document(document) => {
+                    of_document(&parts, *document, &hear, timeout_ms, &mut progress).await
                 }
             }
         })
@@ -164,7 +164,7 @@ impl CheckWork {
             true => CheckResult::Broken { by: at.into(), message: message.into() },
             false => CheckResult::Failed { lacks },
         });
-        Settled::of(EventKind::Checked { key, attempt, result, used: used.map(Box::new) })
+        WorkEnd::of(EventKind::Checked { key, attempt, result, used: used.map(Box::new) })
     }
 }
 
@@ -185,9 +185,10 @@ pub(crate) fn value_of(output: &str) -> serde_json::Result<Value> {
 
 /// Checker after checker, up to the first that rejects the output. An error where one of them broke.
 async fn of_output(
-    parts: &Parts,
+    parts: &RunParts,
     output: &str,
-    (call, timeout_ms): (&ToolCallContext, u64),
+    call: &ToolCallContext,
+    timeout_ms: u64,
     progress: &mut Progress,
 ) -> Result<CheckResult, String> {
     let failed = |by: &str, message: String| Ok(CheckResult::Failed { lacks: vec![Lack::own(by, message)] });
@@ -207,7 +208,7 @@ async fn of_output(
     }
     for name in &parts.spec.gate.validators {
         progress.at = name.to_string();
-        if let Err(message) = by_tool(parts, name, ("output", &value), call, timeout_ms).await? {
+        if let Err(message) = by_tool(parts, name, "output", &value, call, timeout_ms).await? {
             return failed(name, message);
         }
     }
@@ -217,9 +218,10 @@ async fn of_output(
 /// All checkers together: what one finds lacking takes precedence over another that broke. A second model is asked only
 /// about a document that nothing else rejects.
 async fn of_document(
-    parts: &Parts,
+    parts: &RunParts,
     check: DocumentCheck,
-    (hear, timeout_ms): (&Hear, u64),
+    hear: &OnEvent,
+    timeout_ms: u64,
     progress: &mut Progress,
 ) -> Result<CheckResult, String> {
     let DocumentCheck { document, call, lacks, opinion } = check;
@@ -231,7 +233,7 @@ async fn of_document(
         let own = parts.validators.iter().find(|validator| validator.name() == &**name);
         let said = match own {
             Some(validator) => requested(Arc::clone(validator), Arc::clone(&document)).await,
-            None => by_tool(parts, name, ("document", &document), &call, timeout_ms).await,
+            None => by_tool(parts, name, "document", &document, &call, timeout_ms).await,
         };
         match said {
             Ok(Ok(())) => {}
@@ -253,9 +255,10 @@ async fn of_document(
 /// What a tool says of a document or an output, which is its parameter `what`. It accepts it by succeeding; what a
 /// failure for good says is what is wrong. An error where it could not say.
 async fn by_tool(
-    parts: &Parts,
+    parts: &RunParts,
     name: &str,
-    (what, value): (&str, &Value),
+    what: &str,
+    value: &Value,
     call: &ToolCallContext,
     timeout_ms: u64,
 ) -> Result<Result<(), String>, String> {
@@ -301,12 +304,12 @@ fn second_opinion(run: &Run, prompts: &Prompts, sub_call: Option<SubCall>) -> Op
         }
         sentences
     };
-    let questioned = sections.map(|section| Questioned {
+    let questioned = sections.map(|section| SectionQuestion {
         section: Arc::clone(&section.id),
         statements: statements(&section.id, &section.body),
         evidence: section.evidence.clone(),
     });
-    let questioned: Vec<Questioned> = questioned.filter(|it| !it.statements.is_empty()).collect();
+    let questioned: Vec<SectionQuestion> = questioned.filter(|it| !it.statements.is_empty()).collect();
     if questioned.is_empty() {
         return None;
     }
@@ -317,7 +320,12 @@ fn second_opinion(run: &Run, prompts: &Prompts, sub_call: Option<SubCall>) -> Op
 
 impl SecondOpinion {
     /// What the second model does not confirm. An error where it could not be asked, or gave no reply.
-    async fn ask(self, parts: &Parts, hear: &Hear, progress: &mut Progress) -> Result<Vec<Lack>, String> {
+    async fn ask(
+        self,
+        parts: &RunParts,
+        hear: &OnEvent,
+        progress: &mut Progress,
+    ) -> Result<Vec<Lack>, String> {
         let Some(sub_call) = self.sub_call else {
             return Err("the limits leave no model call for it".to_owned());
         };

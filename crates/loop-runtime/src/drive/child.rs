@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::drive::approval;
 use crate::drive::callee::{Callee, ChildCall, RunAsTool};
-use crate::drive::driver::{Ended, Opening, Pace};
-use crate::drive::handle::Begun;
-use crate::drive::model::Settled;
-use crate::drive::parts::Parts;
+use crate::drive::driver::{DriverEnd, Opening, Pace};
+use crate::drive::handle::ReadyRun;
+use crate::drive::model::WorkEnd;
+use crate::drive::parts::RunParts;
 use crate::drive::runner::Runner;
 use crate::drive::start_error::StartError;
 
@@ -31,7 +31,7 @@ const BUSY: Duration = Duration::from_millis(200);
 type ItemOf = dyn Fn(&Value) -> Result<(WorkItem, Vec<Message>), String> + Send + Sync;
 
 /// A loop that calls are made to.
-struct Called {
+struct CalledLoop {
     runner: Runner,
     item: Box<ItemOf>,
 }
@@ -56,34 +56,35 @@ impl RunAsTool {
     ) -> Self {
         let mut declaration = declaration.effect(Effect::Read).attempts(1);
         declaration.policy.lease = Some(runner.spec().limits.lease());
-        Self { declaration, callee: Arc::new(Called { runner, item: Box::new(item) }) }
+        Self { declaration, callee: Arc::new(CalledLoop { runner, item: Box::new(item) }) }
     }
 }
 
 /// How far a run below came.
-enum Came {
+enum ChildResult {
     Ended(Outcome, Taint),
     /// It waits for people, whom it asks this.
     Waits(Outcome, Taint, Vec<PersonRequest>),
 }
 
-impl Callee for Called {
+impl Callee for CalledLoop {
     fn called(
         self: Arc<Self>,
         declaration: ToolDeclaration,
         call: ChildCall,
-        caller: Arc<Parts>,
-        (cancel, stopping): (CancellationToken, CancellationToken),
-    ) -> BoxFuture<'static, Settled> {
+        caller: Arc<RunParts>,
+        cancel: CancellationToken,
+        stopping: CancellationToken,
+    ) -> BoxFuture<'static, WorkEnd> {
         async move {
             let (key, attempt, cap) = (call.key, call.attempt, call.markdown_chars);
             let ToolDeclaration { name, title, .. } = &declaration;
             let ((result, status), child) = match call.came(&self, &caller, &cancel, &stopping).await {
-                Ok(Came::Waits(outcome, taint, asks)) => {
+                Ok(ChildResult::Waits(outcome, taint, asks)) => {
                     let used = Box::new(used(&outcome, taint));
-                    return Settled { asks, ..Settled::of(EventKind::RunWaits { key, attempt, used }) };
+                    return WorkEnd { asks, ..WorkEnd::of(EventKind::RunWaits { key, attempt, used }) };
                 }
-                Ok(Came::Ended(outcome, taint)) => {
+                Ok(ChildResult::Ended(outcome, taint)) => {
                     (call.result(name, title, &outcome), used(&outcome, taint))
                 }
                 Err(why) => (failed(name, title, &why), why.used()),
@@ -91,7 +92,7 @@ impl Callee for Called {
             let observed = caller.registry.observe(result, cap);
             let status = status.unwrap_or(observed.status);
             let observation = Observation { status, child: Some(Box::new(child)), ..observed };
-            Settled::of(EventKind::ToolFinished { key, attempt, observation: observation.into() })
+            WorkEnd::of(EventKind::ToolFinished { key, attempt, observation: observation.into() })
         }
         .boxed()
     }
@@ -100,13 +101,13 @@ impl Callee for Called {
 impl ChildCall {
     async fn came(
         &self,
-        called: &Called,
-        caller: &Parts,
+        called: &CalledLoop,
+        caller: &RunParts,
         cancel: &CancellationToken,
         stopping: &CancellationToken,
-    ) -> Result<Came, Why> {
-        let arguments = self.parameters.value().map_err(|error| Why::Arguments(error.to_string()))?;
-        let (item, history) = (called.item)(arguments).map_err(Why::Arguments)?;
+    ) -> Result<ChildResult, NoRun> {
+        let arguments = self.parameters.value().map_err(|error| NoRun::Arguments(error.to_string()))?;
+        let (item, history) = (called.item)(arguments).map_err(NoRun::Arguments)?;
         let runner = self.runner(&called.runner, caller);
         let item = WorkItem {
             scope: self.item.scope.clone(),
@@ -116,14 +117,14 @@ impl ChildCall {
             ..item
         };
         let opening = match self.open(&runner, item, history).await? {
-            Opened::Ended(outcome, taint) => return Ok(Came::Ended(*outcome, taint)),
-            Opened::Here(opening) => opening,
+            ChildRun::Ended(outcome, taint) => return Ok(ChildResult::Ended(*outcome, taint)),
+            ChildRun::Here(opening) => opening,
         };
         let begun = approval::begin(&runner, *opening, Pace::Own, Some(cancel));
-        let Begun { events, remote, mut driving, .. } = begun;
+        let ReadyRun { events, remote, mut driving, .. } = begun;
         // Its observers are the caller's.
         drop(events);
-        let Ended { outcome, requested, taint, .. } = tokio::select! {
+        let DriverEnd { outcome, requested, taint, .. } = tokio::select! {
             ended = &mut driving => ended,
             () = stopping.cancelled() => {
                 remote.stop(StopMode::AtGate);
@@ -131,13 +132,13 @@ impl ChildCall {
             }
         };
         Ok(match requested {
-            Some(requested) => Came::Waits(outcome, taint, requested),
-            None => Came::Ended(outcome, taint),
+            Some(requested) => ChildResult::Waits(outcome, taint, requested),
+            None => ChildResult::Ended(outcome, taint),
         })
     }
 
     /// The loop within the lease, with everything that flows down.
-    fn runner(&self, of: &Runner, caller: &Parts) -> Runner {
+    fn runner(&self, of: &Runner, caller: &RunParts) -> Runner {
         of.clone().with(|parts| {
             let own = RunSpec::clone(&parts.spec);
             let mut limits = own.limits.clone().under(&self.lease);
@@ -165,30 +166,30 @@ impl ChildCall {
     }
 
     /// The run of the call: a new one, or the one that an earlier driver of the caller began.
-    async fn open(&self, runner: &Runner, item: WorkItem, history: Vec<Message>) -> Result<Opened, Why> {
+    async fn open(&self, runner: &Runner, item: WorkItem, history: Vec<Message>) -> Result<ChildRun, NoRun> {
         loop {
             let key = Some(Arc::clone(&self.request_key));
             let run = match runner.open_keyed(item.clone(), history.clone(), key, None).await {
-                Ok(opening) => return Ok(Opened::Here(Box::new(opening))),
+                Ok(opening) => return Ok(ChildRun::Here(Box::new(opening))),
                 Err(StartError::Journal(JournalError::KeyTaken { run, .. })) => run,
                 // Nothing is kept of either run, so that neither is continued.
                 Err(StartError::Journal(JournalError::NotKept { .. })) => {
-                    return Ok(Opened::Here(Box::new(runner.open(item, history).await?)));
+                    return Ok(ChildRun::Here(Box::new(runner.open(item, history).await?)));
                 }
                 Err(error) => return Err(error.into()),
             };
             let read = runner.journal().read(&run).await.map_err(StartError::from)?;
             let state = replay(&run, &read).map_err(StartError::from)?;
             if let Phase::Done { outcome } = state.phase() {
-                return Ok(Opened::Ended(outcome.clone(), state.taint()));
+                return Ok(ChildRun::Ended(outcome.clone(), state.taint()));
             }
             match runner.reopen(&run).await {
                 Ok(opening) => match self.with_said(runner, opening).await {
-                    Ok(opening) => return Ok(Opened::Here(Box::new(opening))),
-                    Err(error) => return Err(Why::Resume(error, Box::new(used_by(&state)))),
+                    Ok(opening) => return Ok(ChildRun::Here(Box::new(opening))),
+                    Err(error) => return Err(NoRun::Resume(error, Box::new(used_by(&state)))),
                 },
                 Err(StartError::Journal(JournalError::Busy { .. })) => tokio::time::sleep(BUSY).await,
-                Err(error) => return Err(Why::Resume(error, Box::new(used_by(&state)))),
+                Err(error) => return Err(NoRun::Resume(error, Box::new(used_by(&state)))),
             }
         }
     }
@@ -246,7 +247,7 @@ impl ChildCall {
 
 /// Why a call comes to no run.
 #[derive(Debug, thiserror::Error)]
-enum Why {
+enum NoRun {
     #[error("{0}")]
     Arguments(String),
     #[error("{}", not_begun(.0))]
@@ -265,7 +266,7 @@ fn not_begun(error: &StartError) -> String {
     format!("it could not begin{within}: {error}")
 }
 
-impl Why {
+impl NoRun {
     fn used(self) -> ChildUse {
         match self {
             Self::Arguments(_) | Self::Start(_) => ChildUse::default(),
@@ -275,15 +276,15 @@ impl Why {
 }
 
 /// The run of a call.
-enum Opened {
+enum ChildRun {
     Here(Box<Opening>),
     Ended(Box<Outcome>, Taint),
 }
 
-fn failed(name: &Arc<str>, title: &str, why: &Why) -> (ToolResult, Option<Status>) {
+fn failed(name: &Arc<str>, title: &str, why: &NoRun) -> (ToolResult, Option<Status>) {
     let result = match why {
-        Why::Arguments(message) => ToolResult::invalid_input(&**name, title, message),
-        Why::Start(_) | Why::Resume(..) => ToolResult::failed(&**name, title, why),
+        NoRun::Arguments(message) => ToolResult::invalid_input(&**name, title, message),
+        NoRun::Start(_) | NoRun::Resume(..) => ToolResult::failed(&**name, title, why),
     };
     (result, None)
 }
@@ -343,7 +344,7 @@ fn is_citation(names: &str) -> bool {
     names.split(',').all(is_one)
 }
 
-impl Parts {
+impl RunParts {
     /// What people said to this run before its caller was resumed. It is taken once.
     fn take_said(&self, run: &RunId) -> Vec<EventKind> {
         let mut said = self.said.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -9,7 +9,7 @@ use loop_core::{EventKind, Rejected, Run};
 use crate::watch::events::{Answer, Approval, Control};
 
 /// Answers and approvals of actions that a person is asked about later, in the order in which they came.
-pub(crate) type EarlyAnswers = BTreeMap<CommandKey, VecDeque<Said>>;
+pub(crate) type EarlyAnswers = BTreeMap<CommandKey, VecDeque<PersonReply>>;
 
 /// How much of what is said about an action is kept until it is asked about. What comes after that is refused, so that
 /// people and programs that go on saying something fill no memory.
@@ -17,7 +17,7 @@ const KEPT_OF_ACTION: usize = 64;
 
 /// What a person says about one action.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Said {
+pub(crate) enum PersonReply {
     /// An answer. The binding is what the person saw, if they said so.
     Answer(PersonAnswer, Option<Digest>),
     /// An approval of a known person.
@@ -26,7 +26,7 @@ pub(crate) enum Said {
 
 /// What a request from outside comes to.
 #[derive(Debug)]
-pub(crate) enum Received {
+pub(crate) enum Handled {
     /// An event of the run.
     Event(EventKind),
     /// The run asks later, and then it counts.
@@ -50,7 +50,7 @@ pub(crate) enum RefusedRequest {
     Elsewhere,
 }
 
-impl Received {
+impl Handled {
     /// The event. `None`: the request is kept, or changes nothing.
     pub(crate) fn event(self) -> Option<EventKind> {
         match self {
@@ -61,7 +61,7 @@ impl Received {
 }
 
 /// What a request from outside comes to.
-pub(crate) fn received(run: &Run, now: Millis, early: &mut EarlyAnswers, control: Control) -> Received {
+pub(crate) fn received(run: &Run, now: Millis, early: &mut EarlyAnswers, control: Control) -> Handled {
     let over = matches!(run.phase(), Phase::Stopping { .. } | Phase::Saving { .. } | Phase::Done { .. });
     let event = match control {
         Control::Stop(_) if let Phase::Saving { attempt, .. } = run.phase() => {
@@ -74,11 +74,11 @@ pub(crate) fn received(run: &Run, now: Millis, early: &mut EarlyAnswers, control
         Control::WithdrawStop => Err(RefusedRequest::NothingToWithdraw),
         Control::Answer(answer) => {
             let Answer { key, answer, binding } = *answer;
-            return said(run, now, early, key, Said::Answer(answer, binding));
+            return said(run, now, early, key, PersonReply::Answer(answer, binding));
         }
         Control::Approve(approval) => {
             let Approval { key, by, binding } = *approval;
-            return said(run, now, early, key, Said::Approval(by, binding));
+            return said(run, now, early, key, PersonReply::Approval(by, binding));
         }
         Control::Tell(text) => match run.takes_instruction(&text) {
             Ok(()) => Ok(EventKind::Instruction { text }),
@@ -87,7 +87,7 @@ pub(crate) fn received(run: &Run, now: Millis, early: &mut EarlyAnswers, control
         // What is asked at another server is for the driver that reads it there.
         Control::Remote(_) => Err(RefusedRequest::Elsewhere),
     };
-    event.map_or_else(Received::Refused, Received::Event)
+    event.map_or_else(Handled::Refused, Handled::Event)
 }
 
 /// The event of what was said about this action before a person was asked about it. `None`: nothing of it counts.
@@ -106,33 +106,38 @@ pub(crate) fn said_before(
     None
 }
 
-fn said(run: &Run, now: Millis, early: &mut EarlyAnswers, key: CommandKey, said: Said) -> Received {
+fn said(run: &Run, now: Millis, early: &mut EarlyAnswers, key: CommandKey, said: PersonReply) -> Handled {
     match event_of(run, now, key, said) {
-        Ok(kind) => Received::Event(kind),
+        Ok(kind) => Handled::Event(kind),
         Err((AnswerFault::NotYet, said)) => {
             let kept = early.entry(key).or_default();
             if !kept.contains(&said) {
                 if kept.len() == KEPT_OF_ACTION {
-                    return Received::Refused(AnswerFault::NotYet.into());
+                    return Handled::Refused(AnswerFault::NotYet.into());
                 }
                 kept.push_back(said);
             }
-            Received::Kept
+            Handled::Kept
         }
-        Err((fault, _)) => Received::Refused(fault.into()),
+        Err((fault, _)) => Handled::Refused(fault.into()),
     }
 }
 
 /// The event of what a person says. Else why it does not count, and what was said.
-fn event_of(run: &Run, now: Millis, key: CommandKey, said: Said) -> Result<EventKind, (AnswerFault, Said)> {
+fn event_of(
+    run: &Run,
+    now: Millis,
+    key: CommandKey,
+    said: PersonReply,
+) -> Result<EventKind, (AnswerFault, PersonReply)> {
     match said {
-        Said::Answer(answer, binding) => match run.may_answer(now, &key, &answer, binding.as_ref()) {
+        PersonReply::Answer(answer, binding) => match run.may_answer(now, &key, &answer, binding.as_ref()) {
             Ok(()) => Ok(EventKind::PersonAnswered { key, answer, binding }),
-            Err(fault) => Err((fault, Said::Answer(answer, binding))),
+            Err(fault) => Err((fault, PersonReply::Answer(answer, binding))),
         },
-        Said::Approval(by, binding) => match run.may_approve(now, &key, &by, Some(&binding)) {
+        PersonReply::Approval(by, binding) => match run.may_approve(now, &key, &by, Some(&binding)) {
             Ok(()) => Ok(EventKind::ApprovedBy { key, by, binding: Some(binding) }),
-            Err(fault) => Err((fault, Said::Approval(by, binding))),
+            Err(fault) => Err((fault, PersonReply::Approval(by, binding))),
         },
     }
 }

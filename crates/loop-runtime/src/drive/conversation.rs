@@ -38,10 +38,10 @@ pub(crate) struct Conversation {
 
 impl Conversation {
     pub(crate) fn new(
-        rules: &Rules,
+        rules: &SystemPrompts,
         prompts: &Prompts,
         run: &Run,
-        tools: &Offered,
+        tools: &OfferedTools,
         history: Arc<[Message]>,
     ) -> Self {
         let Rule { system, name, .. } = rules.of(prompts, run);
@@ -122,7 +122,7 @@ impl Conversation {
 
 /// The system prompt of a loop's runs: rendered once for all that are about one kind of work item.
 #[derive(Debug, Default)]
-pub(crate) struct Rules {
+pub(crate) struct SystemPrompts {
     last: Mutex<Option<Rule>>,
 }
 
@@ -133,7 +133,7 @@ struct Rule {
     name: Digest,
 }
 
-impl Rules {
+impl SystemPrompts {
     /// The one that `run` has. The runs that use these rules have one spec.
     fn of(&self, prompts: &Prompts, run: &Run) -> Rule {
         let kind = &run.started().item.kind;
@@ -151,7 +151,7 @@ impl Rules {
 
 /// The tools of a loop as its models see them.
 #[derive(Clone, Debug)]
-pub(crate) struct Offered {
+pub(crate) struct OfferedTools {
     specs: Arc<[ToolDefinition]>,
     bytes: u64,
     name: Digest,
@@ -165,7 +165,7 @@ struct RecordedTool {
     schema: Value,
 }
 
-impl Offered {
+impl OfferedTools {
     /// All tools of the registry that may be run at all, and the protocol's own.
     pub(crate) fn of(registry: &Registry, spec: &RunSpec) -> Self {
         let declared = registry.declarations().filter(|tool| is_offered(spec, &tool.name));

@@ -31,7 +31,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::gate::{Condition, Measure};
-use loop_core::run::{CallModel, Check, DroppedRead, NotEager, PersonRequest, RunTool, Saved, StopMode};
+use loop_core::run::{CallModel, Check, DroppedRead, NotEager, PersonRequest, RunTool, SaveState, StopMode};
 use loop_core::types::{CommandKey, Lease, Millis, Slot, Taint, Tier};
 use loop_core::{Certificate, Command, Event, EventKind, Note, Outcome, Rejected, Run, StopReason};
 use loop_journal::{Durability, Entry, JournalError, RunWriter};
@@ -51,9 +51,9 @@ use crate::drive::driver::opening::Clock;
 pub(crate) use crate::drive::driver::opening::Opening;
 use crate::drive::driver::sharing::Sharing;
 use crate::drive::eager::EarlyCalls;
-use crate::drive::hooks::{Before, HookMessage};
-use crate::drive::model::{self, Settled};
-use crate::drive::parts::Parts;
+use crate::drive::hooks::{HookMessage, StatusBefore};
+use crate::drive::model::{self, WorkEnd};
+use crate::drive::parts::RunParts;
 use crate::drive::save::SaveError;
 use crate::drive::tool::{Dispatch, ToolWork};
 use crate::watch::events::{Control, Feed, RunEvent};
@@ -61,11 +61,11 @@ use crate::watch::sink;
 use crate::watch::steps::{InPlace, StepError};
 use crate::watch::trace::Spans;
 use crate::watch::uses::{ToolUse, ToolUses};
-use crate::watch::waits::{CallEvent, Hear, Waits};
+use crate::watch::waits::{CallEvent, OnEvent, Waits};
 
 /// A run under way.
 pub(crate) struct Driver {
-    parts: Arc<Parts>,
+    parts: Arc<RunParts>,
     run: Run,
     writer: Box<dyn RunWriter>,
     /// The number of the next entry.
@@ -77,7 +77,7 @@ pub(crate) struct Driver {
     /// Messages of hooks that are journaled with them.
     messages: Vec<HookMessage>,
     /// The run as its hooks know it.
-    before: Before,
+    before: StatusBefore,
     deliveries: Vec<JoinHandle<()>>,
     durability: Durability,
     clock: Clock,
@@ -96,7 +96,7 @@ pub(crate) struct Driver {
     early: EarlyCalls,
     /// How many tool calls were dispatched.
     dispatches: u64,
-    tasks: FuturesUnordered<BoxFuture<'static, Settled>>,
+    tasks: FuturesUnordered<BoxFuture<'static, WorkEnd>>,
     controls: UnboundedReceiver<Control>,
     feeds: Vec<Feed>,
     /// Who polls a run that continues in step.
@@ -145,7 +145,7 @@ impl InFlight {
 
 /// What there is when a run has ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct DriverEnd {
     pub(crate) outcome: Outcome,
     /// What the run has added to the messages before it; none for documents.
     pub(crate) messages: Vec<Message>,
@@ -168,7 +168,7 @@ pub(crate) enum Pace {
 
 impl Driver {
     pub(crate) fn new(
-        parts: Arc<Parts>,
+        parts: Arc<RunParts>,
         opening: Opening,
         controls: UnboundedReceiver<Control>,
         feeds: Vec<Feed>,
@@ -225,12 +225,12 @@ impl Driver {
     }
 
     /// Drives until the run is done. A journal that fails ends it with `storage_failed` and with all there is.
-    pub(crate) async fn drive(mut self: Box<Self>) -> Ended {
+    pub(crate) async fn drive(mut self: Box<Self>) -> DriverEnd {
         let driven = self.drive_on().await;
         self.end(driven).await
     }
 
-    async fn end(&mut self, driven: Result<(), Broken>) -> Ended {
+    async fn end(&mut self, driven: Result<(), Failure>) -> DriverEnd {
         for watcher in &self.parts.watchers {
             // Where the journal failed, entries that were applied are not reported.
             let next = if driven.is_ok() { self.seq } else { 0 };
@@ -252,7 +252,7 @@ impl Driver {
             None => Vec::new(),
         };
         let taint = self.run.taint();
-        Ended {
+        DriverEnd {
             outcome,
             messages,
             step_errors: self.in_place.errors(),
@@ -262,7 +262,7 @@ impl Driver {
         }
     }
 
-    async fn outcome_after(&mut self, driven: Result<(), Broken>) -> Outcome {
+    async fn outcome_after(&mut self, driven: Result<(), Failure>) -> Outcome {
         match driven {
             Ok(()) if self.is_waiting() => self.run.outcome_so_far(waiting(&self.run)),
             Ok(()) => match self.run.outcome() {
@@ -275,8 +275,8 @@ impl Driver {
                 if self.run.spec().save && outcome.saved.is_none() {
                     self.forget_requests();
                     outcome.saved = Some(match self.save_unless_stopped(&outcome).await {
-                        Ok(location) => Saved::At { location },
-                        Err(SaveError { message, .. }) => Saved::Not { message },
+                        Ok(location) => SaveState::At { location },
+                        Err(SaveError { message, .. }) => SaveState::Not { message },
                     });
                 }
                 outcome
@@ -298,13 +298,13 @@ impl Driver {
     }
 
     /// Drives until the run is done, or waits and may be left.
-    async fn drive_on(&mut self) -> Result<(), Broken> {
+    async fn drive_on(&mut self) -> Result<(), Failure> {
         if let Some(opened) = self.opened.take() {
             self.seq = opened.seq + 1;
             self.recorded(opened);
             self.rest().await;
             // The messages of the first entry were committed with it.
-            if self.before != Before::default() {
+            if self.before != StatusBefore::default() {
                 self.deliver();
             }
         } else {
@@ -396,7 +396,7 @@ impl Driver {
     }
 
     /// Stops a run that is still at work.
-    async fn stop_now(&mut self) -> Result<(), Broken> {
+    async fn stop_now(&mut self) -> Result<(), Failure> {
         match self.kind_of(Control::Stop(StopMode::Now)) {
             Some(kind @ EventKind::StopRequested { .. }) => self.tell_own(kind).await,
             // It is over, and only being saved.
@@ -405,7 +405,7 @@ impl Driver {
     }
 
     /// Starts what is commanded and not in flight. True when the run changed and its commands must be read again.
-    async fn start_commands(&mut self) -> Result<bool, Broken> {
+    async fn start_commands(&mut self) -> Result<bool, Failure> {
         let commands = self.run.commands();
         self.shared.keep_wait(&commands);
         self.cancel_unwished(&commands);
@@ -482,7 +482,7 @@ impl Driver {
 
     /// Announces the next call of a reply that is still being received, if the core would admit it now. True when the
     /// run changed and its commands must be read again.
-    async fn start_early(&mut self) -> Result<bool, Broken> {
+    async fn start_early(&mut self) -> Result<bool, Failure> {
         while let Some(next) = self.early.next() {
             let at = self.clock.now().max(self.run.now());
             let (mut name, mut arguments) = (Arc::clone(&next.name), next.arguments.clone());
@@ -552,15 +552,15 @@ impl Driver {
         let begun = InFlight { ends: Some(ends), waits: Some(Arc::clone(&waits)), ..InFlight::with(&token) };
         self.in_flight.insert((call.key, call.attempt), begun);
         request.meta.traceparent = self.spans.of_call(self.run.id(), call.key, call.attempt);
-        let secrets = self.parts.secrets.clone();
+        request.secrets = self.parts.secrets.clone();
         let is_main = call.key.slot == Slot::Main;
         let early = self.early.collector((call.key, call.attempt)).filter(|_| is_main);
-        let call = model::call(client, Box::new(request), call, (token, ends), waits, (hear, secrets, early));
+        let call = model::call(client, Box::new(request), call, ends, waits, hear, early);
         self.tasks.push(call.boxed());
     }
 
     /// The callback that receives what happens to one call, and tells the run's listeners.
-    fn hear(&self, key: CommandKey, attempt: u32) -> Hear {
+    fn hear(&self, key: CommandKey, attempt: u32) -> OnEvent {
         let (feeds, secrets) = (self.feeds.clone(), self.parts.secrets.clone());
         Arc::new(move |received: CallEvent<'_>| {
             let event = match received {
@@ -585,7 +585,7 @@ impl Driver {
         }
     }
 
-    async fn start_check(&mut self, mut command: Check) -> Result<(), Broken> {
+    async fn start_check(&mut self, mut command: Check) -> Result<(), Failure> {
         let (key, attempt) = (command.key, command.attempt);
         if command.sub_call.is_some() && !self.reserve_shared_sub_call(key, attempt).await? {
             command.sub_call = None;
@@ -610,10 +610,10 @@ impl Driver {
         let span = self.spans.of_call(self.run.id(), key, attempt);
         let call = ChildCall::of(&self.run, command, lease, span);
         let call = tool.run(call, Arc::clone(&self.parts), token, at_gate);
-        self.tasks.push(call.map(move |settled| Settled { dispatch, ..settled }).boxed());
+        self.tasks.push(call.map(move |settled| WorkEnd { dispatch, ..settled }).boxed());
     }
 
-    async fn start_tool(&mut self, mut command: RunTool) -> Result<(), Broken> {
+    async fn start_tool(&mut self, mut command: RunTool) -> Result<(), Failure> {
         if self.in_place.is_needed() {
             self.call_back_first(&command);
         }
@@ -644,15 +644,15 @@ impl Driver {
         let span = self.spans.of_call(self.run.id(), key, attempt);
         let registry = &self.parts.registry;
         let work = ToolWork::of(&self.run, command, registry, span);
-        let call = Dispatch::new(work, (model, &self.parts.prompts), token, hear);
+        let call = Dispatch::new(work, model, &self.parts.prompts, token, hear);
         let call = call.run(registry, &self.parts.credentials);
-        self.tasks.push(call.map(move |settled| Settled { dispatch, ..settled }).boxed());
+        self.tasks.push(call.map(move |settled| WorkEnd { dispatch, ..settled }).boxed());
         Ok(())
     }
 
     /// What the end of something in flight comes to; nothing where it is a read that was dropped.
-    fn settle(&mut self, settled: Settled) -> Option<EventKind> {
-        let Settled { mut kind, retry, messages, dispatch, asks } = settled;
+    fn settle(&mut self, settled: WorkEnd) -> Option<EventKind> {
+        let WorkEnd { mut kind, retry, messages, dispatch, asks } = settled;
         if let (Some(conversation), Some(messages)) = (&mut self.conversation, messages) {
             conversation.take_back(messages);
         }
@@ -693,7 +693,7 @@ impl Driver {
 
     /// Tells the run what the driver does on its command. Where the run rejects that, its command stays as it is, and
     /// granting it again would continue for ever.
-    fn tell_own(&mut self, kind: EventKind) -> impl Future<Output = Result<(), Broken>> + Send {
+    fn tell_own(&mut self, kind: EventKind) -> impl Future<Output = Result<(), Failure>> + Send {
         self.tell_own_at(self.clock.now(), kind)
     }
 
@@ -701,13 +701,13 @@ impl Driver {
         &mut self,
         at: Millis,
         kind: EventKind,
-    ) -> impl Future<Output = Result<(), Broken>> + Send {
+    ) -> impl Future<Output = Result<(), Failure>> + Send {
         let name = kind.name();
         let telling = self.tell(at, kind);
         async move {
             match telling.await? {
                 None => Ok(()),
-                Some(rejected) => Err(Broken::Stuck(format!("the run refuses its own {name}: {rejected}"))),
+                Some(rejected) => Err(Failure::Stuck(format!("the run refuses its own {name}: {rejected}"))),
             }
         }
     }
@@ -720,7 +720,7 @@ impl Driver {
         &mut self,
         at: Millis,
         kind: EventKind,
-    ) -> impl Future<Output = Result<Option<Rejected>, Broken>> + Send {
+    ) -> impl Future<Output = Result<Option<Rejected>, Failure>> + Send {
         let decided = self.decide(at, kind);
         async move {
             match decided {
@@ -769,7 +769,7 @@ impl Driver {
     }
 
     /// Journals what is not journaled yet, and tells of it.
-    async fn write_down(&mut self) -> Result<(), Broken> {
+    async fn write_down(&mut self) -> Result<(), Failure> {
         let mut entries = std::mem::take(&mut self.unwritten);
         let messages = std::mem::take(&mut self.messages);
         let tells = !messages.is_empty();
@@ -851,7 +851,7 @@ fn waiting(run: &Run) -> Certificate {
 
 /// Why a run can be driven no further.
 #[derive(Debug, thiserror::Error)]
-enum Broken {
+enum Failure {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The run commands what it does not take.

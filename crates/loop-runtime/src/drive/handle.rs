@@ -9,21 +9,21 @@ use loop_core::{EventKind, Outcome};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use crate::drive::driver::Ended;
+use crate::drive::driver::DriverEnd;
 use crate::watch::events::{Answer, Approval, Control, Events};
 
 /// A run that is ready to be driven.
-pub(crate) struct Begun {
+pub(crate) struct ReadyRun {
     pub(crate) id: RunId,
     pub(crate) started: Arc<Started>,
     pub(crate) remote: Remote,
     pub(crate) events: Events,
-    pub(crate) driving: BoxFuture<'static, Ended>,
+    pub(crate) driving: BoxFuture<'static, DriverEnd>,
 }
 
 /// How driving a run ended.
 #[derive(Clone, Debug)]
-pub enum Driven {
+pub enum DriveResult {
     /// The run has ended.
     Ended(Outcome),
     /// The run waits for people, and its driver has left it: see [`Runner::leave_when_waiting`](crate::Runner::leave_when_waiting).
@@ -47,12 +47,12 @@ pub struct Handle {
     started: Arc<Started>,
     remote: Remote,
     events: Option<Events>,
-    task: JoinHandle<Ended>,
+    task: JoinHandle<DriverEnd>,
 }
 
 impl Handle {
-    pub(crate) fn spawn(begun: Begun) -> Self {
-        let Begun { id, started, remote, events, driving } = begun;
+    pub(crate) fn spawn(begun: ReadyRun) -> Self {
+        let ReadyRun { id, started, remote, events, driving } = begun;
         Self { id, started, remote, events: Some(events), task: tokio::spawn(driving) }
     }
 
@@ -97,16 +97,16 @@ impl Handle {
     ///
     /// # Panics
     /// When the driver itself panicked, or its runtime was shut down before the end.
-    pub async fn driven(self) -> Driven {
-        let Ended { outcome, requested, .. } = self.wait_for_all().await;
+    pub async fn driven(self) -> DriveResult {
+        let DriverEnd { outcome, requested, .. } = self.wait_for_all().await;
         match requested {
-            Some(requested) => Driven::Waiting(Waiting { requested, outcome }),
-            None => Driven::Ended(outcome),
+            Some(requested) => DriveResult::Waiting(Waiting { requested, outcome }),
+            None => DriveResult::Ended(outcome),
         }
     }
 
     /// Waits for the end, and gives all there is.
-    pub(crate) async fn wait_for_all(mut self) -> Ended {
+    pub(crate) async fn wait_for_all(mut self) -> DriverEnd {
         // The caller does not read them any more.
         self.events = None;
         match self.task.await {

@@ -11,7 +11,7 @@ use loop_core::run::{CallModel, PersonRequest};
 use loop_core::secrets::Secrets;
 use loop_core::spec::{CostMode, Execution, MAX_REQUESTED_CALLS};
 use loop_core::types::{
-    CallExtent, FailureKind, ModelFailure, Received, RequestPart, Slot, Tier, ToolCall, Usage,
+    CallExtent, FailureKind, ModelFailure, Receipt, RequestPart, Slot, Tier, ToolCall, Usage,
 };
 use loop_core::{EventKind, Run};
 use loop_llm::codec::{Memory, OutputCap, short_line};
@@ -22,12 +22,11 @@ use loop_llm::request::{AssistantTurn, RequestMeta};
 use loop_llm::{ChatModel, ErrorPhase, LlmError, Message, ModelEvent, ModelReply, ModelRequest, ToolChoice};
 use loop_prompts::Prompt;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::drive::conversation::Conversation;
 use crate::drive::eager::Collector;
 use crate::watch::events::ReplyPart;
-use crate::watch::waits::{CallEvent, Hear, Quiet, Waits};
+use crate::watch::waits::{CallEvent, OnEvent, SilenceTimer, Waits};
 
 /// The model of each tier.
 #[derive(Clone, Debug)]
@@ -176,17 +175,17 @@ pub(crate) async fn call(
     model: Arc<dyn ChatModel>,
     mut request: Box<ModelRequest>,
     command: CallModel,
-    (cancel, ends): (CancellationToken, Instant),
+    ends: Instant,
     waits: Arc<Waits>,
-    (hear, secrets, early): (Hear, Secrets, Option<Collector>),
-) -> Settled {
+    hear: OnEvent,
+    early: Option<Collector>,
+) -> WorkEnd {
     let (key, attempt) = (command.key, command.attempt);
     let mut received = StreamProgress { early, extent: CallExtent::Ended, ..StreamProgress::default() };
     request.progress = waits.listener(&hear);
-    request.secrets = secrets;
     let result = tokio::select! {
         biased;
-        () = cancel.cancelled() => {
+        () = waits.cancel.cancelled() => {
             // What was never sent costs nothing.
             let phase = if waits.is_free() { ErrorPhase::Encode } else { ErrorPhase::Stream };
             Err(match Instant::now() < ends {
@@ -208,7 +207,7 @@ pub(crate) async fn call(
             let (calls, has_new_ids) = named(&reply.tool_calls, key.pass);
             let reported = received.usage.filter(|_| reply.usage.is_none()).unwrap_or_default();
             let received =
-                Received { bytes: received.bytes.max(reply.bytes()), extent: received.extent, reported };
+                Receipt { bytes: received.bytes.max(reply.bytes()), extent: received.extent, reported };
             let reply = Reply {
                 received,
                 text: Arc::clone(reply.shown()),
@@ -224,7 +223,7 @@ pub(crate) async fn call(
                 served_model: reply.served_model,
                 warnings: reply.warnings,
             };
-            Settled { messages, ..Settled::of(EventKind::ModelReplied { key, attempt, reply: reply.into() }) }
+            WorkEnd { messages, ..WorkEnd::of(EventKind::ModelReplied { key, attempt, reply: reply.into() }) }
         }
         Err(error) => {
             let retry = match error.retry {
@@ -236,10 +235,10 @@ pub(crate) async fn call(
             let refused = refused(&error, &request, messages.as_deref().unwrap_or_default(), key.slot);
             let failure = failure(error, received, OutputCap::of_request(&request));
             let failure = ModelFailure { refused, ..failure };
-            Settled {
+            WorkEnd {
                 retry,
                 messages,
-                ..Settled::of(EventKind::ModelFailed { key, attempt, failure: failure.into() })
+                ..WorkEnd::of(EventKind::ModelFailed { key, attempt, failure: failure.into() })
             }
         }
     }
@@ -327,7 +326,7 @@ fn named(calls: &[ToolCall], pass: u32) -> (Vec<ToolCall>, bool) {
 
 /// How something in flight ended.
 #[derive(Debug)]
-pub(crate) struct Settled {
+pub(crate) struct WorkEnd {
     pub(crate) kind: EventKind,
     /// How long to wait before the next try.
     pub(crate) retry: Option<Duration>,
@@ -339,7 +338,7 @@ pub(crate) struct Settled {
     pub(crate) asks: Vec<PersonRequest>,
 }
 
-impl Settled {
+impl WorkEnd {
     pub(crate) fn of(kind: EventKind) -> Self {
         Self { kind, retry: None, messages: None, dispatch: 0, asks: Vec::new() }
     }
@@ -367,9 +366,9 @@ async fn drain(
     request: &ModelRequest,
     received: &mut StreamProgress,
     waits: &Waits,
-    hear: &Hear,
+    hear: &OnEvent,
 ) -> Result<ModelReply, LlmError> {
-    let mut quiet = Quiet::new(waits, hear);
+    let mut quiet = SilenceTimer::new(waits, hear);
     let events = quiet.during(model.stream(request)).await?;
     let mut events = if model.masks() { events } else { masked(events, &request.secrets) };
     received.began = true;
@@ -502,7 +501,7 @@ fn failure(error: LlmError, received: StreamProgress, cap: OutputCap) -> ModelFa
         partial: (!text.is_empty()).then(|| cap.hold_text(&text)),
         served_model,
         usage: if is_free { Some(Usage::default()) } else { usage },
-        received: Received { bytes, extent, reported: so_far.unwrap_or_default() },
+        received: Receipt { bytes, extent, reported: so_far.unwrap_or_default() },
     }
 }
 

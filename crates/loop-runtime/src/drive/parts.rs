@@ -19,9 +19,9 @@ use loop_prompts::{Dialogue, Prompts};
 use loop_tools::{Credentials, Registry};
 
 use crate::drive::check::Validator;
-use crate::drive::conversation::{Conversation, Offered, Rules};
+use crate::drive::conversation::{Conversation, OfferedTools, SystemPrompts};
 use crate::drive::fresh::nonce;
-use crate::drive::hooks::{Before, HookMessage, Hooks};
+use crate::drive::hooks::{HookMessage, Hooks, StatusBefore};
 use crate::drive::model::Models;
 use crate::drive::save::Saver;
 use crate::drive::start_error::StartError;
@@ -33,7 +33,7 @@ use crate::watch::trace::TraceSampler;
 pub(crate) type Approver = Arc<dyn Fn(PersonRequest) -> BoxFuture<'static, PersonAnswer> + Send + Sync>;
 
 /// Everything that a driver needs beside the run.
-pub(crate) struct Parts {
+pub(crate) struct RunParts {
     pub(crate) spec: Arc<RunSpec>,
     /// The names of the spec, once a run has begun.
     pub(crate) names: OnceLock<SpecNames>,
@@ -46,8 +46,8 @@ pub(crate) struct Parts {
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) saver: Option<Arc<dyn Saver>>,
     /// The tools as models see them.
-    pub(crate) offered: Offered,
-    pub(crate) rules: Arc<Rules>,
+    pub(crate) offered: OfferedTools,
+    pub(crate) rules: Arc<SystemPrompts>,
     /// Observers that are called on the run's own task.
     pub(crate) in_place: Vec<Arc<dyn Observer>>,
     /// What an output is compared with, beside its schema.
@@ -76,7 +76,7 @@ pub(crate) struct Parts {
     pub(crate) said: Arc<Mutex<BTreeMap<RunId, Vec<EventKind>>>>,
 }
 
-impl Parts {
+impl RunParts {
     /// The digests of the spec.
     pub(crate) fn names(&self) -> SpecNames {
         *self.names.get_or_init(|| SpecNames::of(&self.spec))
@@ -152,7 +152,7 @@ impl Parts {
     }
 
     /// The messages of hooks about what is new of a run.
-    pub(crate) fn new_messages(&self, before: Before, run: &Run) -> Vec<HookMessage> {
+    pub(crate) fn new_messages(&self, before: StatusBefore, run: &Run) -> Vec<HookMessage> {
         self.hooks.messages(before, run, run.started().unix_ms_at(run.now()))
     }
 

@@ -73,9 +73,7 @@ impl<M: ChatModel + ?Sized> ChatModel for Priced<M> {
 }
 
 fn price(reply: &mut ModelReply, prices: &ModelPrices, at: u64) {
-    let (None, Some(usage)) = (reply.cost, reply.usage) else {
-        return;
-    };
+    let (None, Some(usage)) = (reply.cost, reply.usage) else { return };
     let price = match &reply.served_tier {
         Some(tier) => prices.in_tier(tier, at),
         None => prices.at(at),

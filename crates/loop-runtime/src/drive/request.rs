@@ -18,7 +18,7 @@ use crate::drive::handle::Handle;
 use crate::drive::runner::Runner;
 use crate::drive::start_error::StartError;
 use crate::drive::stream::RunStream;
-use crate::drive::take_over::From;
+use crate::drive::take_over::TakeoverSource;
 use crate::watch::sink;
 
 /// A request to a runner, as [`Runner::run`] and [`Runner::resume`] make it.
@@ -32,7 +32,7 @@ use crate::watch::sink;
 #[must_use = "a request does nothing until it is awaited, started or streamed"]
 pub struct RunRequest {
     runner: Runner,
-    of: Of,
+    of: Purpose,
     cancel: Option<CancellationToken>,
     /// The id of the new run. `None`: it gets one.
     id: Option<RunId>,
@@ -68,13 +68,13 @@ pub struct EndedRun {
 }
 
 /// What a request is for.
-enum Of {
+enum Purpose {
     /// A new run of an item, under the caller's key.
     Item(WorkItem, Option<Arc<str>>),
     /// A run whose driver is gone, with what people say to it before it continues.
     Resumed(RunId, Vec<EventKind>),
     /// A new run that begins with what another one had, under the caller's key.
-    Continued(From, Option<Arc<str>>),
+    Continued(TakeoverSource, Option<Arc<str>>),
 }
 
 impl Runner {
@@ -117,7 +117,7 @@ impl Runner {
     /// # }
     /// ```
     pub fn run(&self, item: WorkItem) -> RunRequest {
-        RunRequest { runner: self.clone(), of: Of::Item(item, None), cancel: None, id: None }
+        RunRequest { runner: self.clone(), of: Purpose::Item(item, None), cancel: None, id: None }
     }
 
     /// A request that resumes a run whose driver is gone. Calls that were in flight are settled as lost, and the run
@@ -130,7 +130,7 @@ impl Runner {
     /// The same, with answers and instructions of people that the run receives before it continues. If the run refuses
     /// one of them, none is journaled.
     pub fn resume_with(&self, run: &RunId, stated: impl IntoIterator<Item = EventKind>) -> RunRequest {
-        let of = Of::Resumed(run.clone(), stated.into_iter().collect());
+        let of = Purpose::Resumed(run.clone(), stated.into_iter().collect());
         RunRequest { runner: self.clone(), of, cancel: None, id: None }
     }
 
@@ -141,24 +141,24 @@ impl Runner {
     /// Totals and time up to there count for the fork. No write that `run` started after it is made again without an
     /// approval, and an approved one has its idempotency key. `run` itself does not change.
     pub fn fork(&self, run: &RunId, entry: Option<u64>) -> RunRequest {
-        self.continued(From::Fork { run: run.clone(), entry })
+        self.continued(TakeoverSource::Fork { run: run.clone(), entry })
     }
 
     /// A request for a retry: a new run with the work item and the evidence of `run`, which has ended. Totals, time and
     /// document begin from zero. A write that succeeded counts as a repeat, and one that is in doubt stays in doubt.
     pub fn retry(&self, run: &RunId) -> RunRequest {
-        self.continued(From::Retry { run: run.clone() })
+        self.continued(TakeoverSource::Retry { run: run.clone() })
     }
 
     /// A request for a new run that continues from the entries that can be read of a damaged journal, as far as they
     /// follow from each other. What was in flight as they end is in doubt. `lost` says whether entries may be missing
     /// after them: every write of the new run then needs an approval.
     pub fn salvage(&self, run: &RunId, prefix: Recorded, lost: bool) -> RunRequest {
-        self.continued(From::Salvage { run: run.clone(), prefix: Box::new(prefix), lost })
+        self.continued(TakeoverSource::Salvage { run: run.clone(), prefix: Box::new(prefix), lost })
     }
 
-    fn continued(&self, from: From) -> RunRequest {
-        RunRequest { runner: self.clone(), of: Of::Continued(from, None), cancel: None, id: None }
+    fn continued(&self, from: TakeoverSource) -> RunRequest {
+        RunRequest { runner: self.clone(), of: Purpose::Continued(from, None), cancel: None, id: None }
     }
 }
 
@@ -191,9 +191,11 @@ impl RunRequest {
     /// request that resumes a run and a fork ignore the key. A retry is a new run with its own key.
     pub fn with_key(self, key: impl Into<Arc<str>>) -> Self {
         let of = match self.of {
-            Of::Item(item, _) => Of::Item(item, Some(key.into())),
-            Of::Continued(from @ From::Retry { .. }, _) => Of::Continued(from, Some(key.into())),
-            other @ (Of::Resumed(..) | Of::Continued(..)) => other,
+            Purpose::Item(item, _) => Purpose::Item(item, Some(key.into())),
+            Purpose::Continued(from @ TakeoverSource::Retry { .. }, _) => {
+                Purpose::Continued(from, Some(key.into()))
+            }
+            other @ (Purpose::Resumed(..) | Purpose::Continued(..)) => other,
         };
         Self { of, ..self }
     }
@@ -212,8 +214,8 @@ impl RunRequest {
     /// If the other run cannot be read, or the new one cannot begin from there.
     pub async fn entries_taken_over(&self) -> Result<u64, StartError> {
         match &self.of {
-            Of::Continued(from, _) => self.runner.entries_from(from).await,
-            Of::Item(..) | Of::Resumed(..) => Ok(0),
+            Purpose::Continued(from, _) => self.runner.entries_from(from).await,
+            Purpose::Item(..) | Purpose::Resumed(..) => Ok(0),
         }
     }
 
@@ -223,7 +225,7 @@ impl RunRequest {
     /// # Errors
     /// When the run cannot be read, or the key belongs to a run of another domain or another item.
     pub async fn earlier(&self) -> Result<Option<RunId>, StartError> {
-        let Of::Item(item, Some(key)) = &self.of else { return Ok(None) };
+        let Purpose::Item(item, Some(key)) = &self.of else { return Ok(None) };
         let Some(run) = self.runner.journal().run_of_key(key).await? else { return Ok(None) };
         earlier(&self.runner, key, &run, item.clone()).await?;
         Ok(Some(run))
@@ -255,7 +257,7 @@ impl RunRequest {
     pub async fn attach(self) -> Result<Attached, StartError> {
         let Self { runner, of, cancel, id } = self;
         let (item, key) = match of {
-            Of::Item(item, Some(key)) => (item, key),
+            Purpose::Item(item, Some(key)) => (item, key),
             of => {
                 let request = Self { runner, of, cancel, id };
                 return Ok(Attached::Began(request.start().await?));
@@ -274,7 +276,7 @@ impl RunRequest {
             let (started, outcome) = (state.started().clone(), Outcome::clone(outcome));
             return Ok(Attached::Ended(Box::new(EndedRun { started, outcome, unverified })));
         }
-        let request = Self { runner, of: Of::Resumed(run, Vec::new()), cancel, id: None };
+        let request = Self { runner, of: Purpose::Resumed(run, Vec::new()), cancel, id: None };
         match request.start().await {
             Ok(handle) => Ok(Attached::Resumed(handle)),
             Err(StartError::Journal(JournalError::Busy { run, pid })) => Ok(Attached::Elsewhere { run, pid }),
@@ -378,7 +380,7 @@ impl IntoFuture for RunRequest {
     }
 }
 
-impl Of {
+impl Purpose {
     /// Callers box it: what is needed until a run begins would stay part of their future for as long as the run takes.
     async fn open(self, runner: &Runner, id: Option<RunId>) -> Result<Opening, StartError> {
         match self {
@@ -392,9 +394,9 @@ impl Of {
 impl fmt::Debug for RunRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of: &dyn fmt::Debug = match &self.of {
-            Of::Item(item, _) => &item.id,
-            Of::Resumed(run, _) => run,
-            Of::Continued(from, _) => from,
+            Purpose::Item(item, _) => &item.id,
+            Purpose::Resumed(run, _) => run,
+            Purpose::Continued(from, _) => from,
         };
         f.debug_struct("RunRequest").field("runner", &self.runner).field("of", of).finish_non_exhaustive()
     }

@@ -21,14 +21,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::drive::check::Validator;
-use crate::drive::conversation::Offered;
+use crate::drive::conversation::OfferedTools;
 use crate::drive::driver::opening::Clock;
 use crate::drive::driver::sharing::Sharing;
 use crate::drive::driver::{Driver, Opening, Pace};
-use crate::drive::handle::{Begun, Remote};
-use crate::drive::hooks::{Before, Hooks};
+use crate::drive::handle::{ReadyRun, Remote};
+use crate::drive::hooks::{Hooks, StatusBefore};
 use crate::drive::model::Models;
-use crate::drive::parts::{Parts, read_history};
+use crate::drive::parts::{RunParts, read_history};
 use crate::drive::save::Saver;
 use crate::drive::start_error::StartError;
 use crate::drive::taint::{doubts_of, requested_of, taint_of, user_texts_of};
@@ -41,7 +41,7 @@ use crate::watch::uses::ToolUses;
 /// Runs work items, one after another or in parallel. Clones share everything.
 #[derive(Clone)]
 pub struct Runner {
-    parts: Arc<Parts>,
+    parts: Arc<RunParts>,
 }
 
 impl fmt::Debug for Runner {
@@ -60,8 +60,8 @@ impl Runner {
     /// unknown, a run does not start: [`StartError::CostWithoutPrice`].
     pub fn new(spec: RunSpec, registry: Registry, models: Models) -> Self {
         let spec = Arc::new(RunSpec { tools: registry.specs(), save: false, ..spec });
-        let parts = Parts {
-            offered: Offered::of(&registry, &spec),
+        let parts = RunParts {
+            offered: OfferedTools::of(&registry, &spec),
             rules: Arc::default(),
             in_place: Vec::new(),
             validators: Arc::new([]),
@@ -316,7 +316,7 @@ impl Runner {
         self.parts.registry.manifest()
     }
 
-    pub(crate) fn parts(&self) -> &Arc<Parts> {
+    pub(crate) fn parts(&self) -> &Arc<RunParts> {
         &self.parts
     }
 
@@ -353,7 +353,7 @@ impl Runner {
         let (run, event, notes) = Run::start_named(id, Arc::clone(spec), parts.names(), item, facts);
         parts.check_first_pass(&run, Arc::clone(&history))?;
         let opened = Arc::new(Entry { seq: 0, event, notes });
-        let messages = parts.new_messages(Before::default(), &run);
+        let messages = parts.new_messages(StatusBefore::default(), &run);
         let writer = parts.journal.create_announcing(&header, &opened, messages).await?;
         Ok(Opening::of_new(run, writer, opened, history))
     }
@@ -391,7 +391,7 @@ impl Runner {
         let (mut state, by) = loop_journal::versions::taken_over(run, &recorded, &self.parts.program)?;
         self.parts.check_unchanged(state.started(), Some(&recorded.manifest))?;
         self.parts.models.resumes(run.as_str(), &recorded.entries);
-        let before = Before::of(&state);
+        let before = StatusBefore::of(&state);
         // Wall time that went backwards must not take the run's time back.
         let base = recorded.now().max(state.now());
         let mut first = Vec::new();
@@ -421,10 +421,10 @@ impl Runner {
         })
     }
 
-    pub(crate) fn begin(&self, opening: Opening, pace: Pace, cancel: Option<&CancellationToken>) -> Begun {
+    pub(crate) fn begin(&self, opening: Opening, pace: Pace, cancel: Option<&CancellationToken>) -> ReadyRun {
         let (id, started) = (opening.run.id().clone(), Arc::clone(opening.run.started_shared()));
         let (driver, events, remote) = self.driver(opening, pace, cancel);
-        Begun { id, started, remote, events, driving: driver.drive().boxed() }
+        ReadyRun { id, started, remote, events, driving: driver.drive().boxed() }
     }
 
     pub(crate) fn driver(
@@ -495,9 +495,9 @@ impl Runner {
         })
     }
 
-    pub(crate) fn with(self, change: impl FnOnce(&mut Parts)) -> Self {
+    pub(crate) fn with(self, change: impl FnOnce(&mut RunParts)) -> Self {
         let shared = &self.parts;
-        let mut parts = Parts {
+        let mut parts = RunParts {
             spec: Arc::clone(&shared.spec),
             names: OnceLock::new(),
             registry: shared.registry.clone(),
@@ -532,7 +532,7 @@ impl Runner {
 }
 
 /// The messages before a run as they are recorded; nothing where there are none.
-fn written(history: &[Message], parts: &Parts) -> Result<Option<History>, StartError> {
+fn written(history: &[Message], parts: &RunParts) -> Result<Option<History>, StartError> {
     if history.is_empty() {
         return Ok(None);
     }

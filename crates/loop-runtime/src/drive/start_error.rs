@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::Rejected;
-use loop_core::gate::Change;
+use loop_core::gate::Remedy;
 use loop_core::run::NotTakenOver;
 use loop_core::types::{PicoUsd, RunId};
 use loop_journal::{JournalError, ReplayError};
@@ -67,7 +67,7 @@ pub enum StartError {
     )]
     FirstPassUnpaid {
         /// The limits, each with the smallest value that works.
-        least: Vec<Change>,
+        least: Vec<Remedy>,
     },
     /// The run shares a budget, and the price of a model is unknown, so the budget cannot be enforced.
     #[error(
@@ -140,7 +140,7 @@ impl StartError {
 }
 
 /// Changes of settings, as a domain file has them.
-fn changes(changes: &[Change]) -> String {
+fn changes(changes: &[Remedy]) -> String {
     let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
     changes.join(" and ")
 }

@@ -11,8 +11,8 @@ use loop_core::Outcome;
 use loop_core::run::Started;
 use loop_core::types::RunId;
 
-use crate::drive::driver::Ended;
-use crate::drive::handle::Begun;
+use crate::drive::driver::DriverEnd;
+use crate::drive::handle::ReadyRun;
 use crate::drive::handle::Remote;
 use crate::watch::events::{Events, RunEvent};
 
@@ -32,18 +32,18 @@ pub struct RunStream {
     started: Arc<Started>,
     remote: Remote,
     events: Events,
-    state: State,
+    state: StreamState,
 }
 
-enum State {
-    Driving(BoxFuture<'static, Ended>),
-    Over(Box<Ended>),
+enum StreamState {
+    Driving(BoxFuture<'static, DriverEnd>),
+    Over(Box<DriverEnd>),
 }
 
 impl RunStream {
-    pub(crate) fn new(begun: Begun) -> Self {
-        let Begun { id, started, remote, events, driving } = begun;
-        Self { id, started, remote, events, state: State::Driving(driving) }
+    pub(crate) fn new(begun: ReadyRun) -> Self {
+        let ReadyRun { id, started, remote, events, driving } = begun;
+        Self { id, started, remote, events, state: StreamState::Driving(driving) }
     }
 
     /// The run's name.
@@ -64,8 +64,8 @@ impl RunStream {
     /// The outcome, once the run is over.
     pub fn outcome(&self) -> Option<&Outcome> {
         match &self.state {
-            State::Driving(_) => None,
-            State::Over(ended) => Some(&ended.outcome),
+            StreamState::Driving(_) => None,
+            StreamState::Over(ended) => Some(&ended.outcome),
         }
     }
 
@@ -75,13 +75,13 @@ impl RunStream {
     }
 
     /// The same, and gives all there is.
-    pub(crate) async fn into_all(self) -> Ended {
+    pub(crate) async fn into_all(self) -> DriverEnd {
         let Self { events, state, .. } = self;
         // The caller does not read them any more.
         drop(events);
         match state {
-            State::Driving(driving) => driving.await,
-            State::Over(ended) => *ended,
+            StreamState::Driving(driving) => driving.await,
+            StreamState::Over(ended) => *ended,
         }
     }
 }
@@ -94,9 +94,9 @@ impl Stream for RunStream {
             if let Some(event) = self.events.waiting() {
                 return Poll::Ready(Some(event));
             }
-            let State::Driving(driving) = &mut self.state else { return Poll::Ready(None) };
+            let StreamState::Driving(driving) = &mut self.state else { return Poll::Ready(None) };
             match driving.as_mut().poll(context) {
-                Poll::Ready(ended) => self.state = State::Over(Box::new(ended)),
+                Poll::Ready(ended) => self.state = StreamState::Over(Box::new(ended)),
                 Poll::Pending => {
                     return self.events.waiting().map_or(Poll::Pending, |event| Poll::Ready(Some(event)));
                 }

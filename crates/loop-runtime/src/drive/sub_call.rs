@@ -8,7 +8,7 @@ use loop_core::Run;
 use loop_core::reply::FinishReason;
 use loop_core::run::SubCallBudget;
 use loop_core::spec::CostMode;
-use loop_core::types::{CallExtent, CommandKey, FailureKind, Received, SubCallUse, Tier, TraceParent, Usage};
+use loop_core::types::{CallExtent, CommandKey, FailureKind, Receipt, SubCallUse, Tier, TraceParent, Usage};
 use loop_llm::codec::OutputCap;
 use loop_llm::request::RequestMeta;
 use loop_llm::scripted::RequestPurpose;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::drive::model::bytes_of;
-use crate::watch::waits::{Hear, Quiet, Waits};
+use crate::watch::waits::{OnEvent, SilenceTimer, Waits};
 
 /// A granted question to a model, as data.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ impl SubCall {
     }
 
     /// Asks, within what was granted. It ends in its time, whatever the model does.
-    pub(crate) async fn ask(&self, model: &dyn ChatModel, prompt: &Question, hear: &Hear) -> Asked {
+    pub(crate) async fn ask(&self, model: &dyn ChatModel, prompt: &Question, hear: &OnEvent) -> SubReply {
         // The question ends with its time, and who asks with the run: no stop has to end its wait.
         let waits = Arc::new(Waits::new(&CancellationToken::new()));
         let request = ModelRequest {
@@ -69,8 +69,8 @@ impl SubCall {
             let message = format!("no whole reply after {} ms", self.budget.timeout_ms);
             Err(LlmError::new(FailureKind::Timeout, ErrorPhase::Stream, message))
         };
-        let requested = complete(model, &request, Quiet::new(&waits, hear));
-        Asked::of(tokio::time::timeout(limit, requested).await.unwrap_or_else(late))
+        let requested = complete(model, &request, SilenceTimer::new(&waits, hear));
+        SubReply::of(tokio::time::timeout(limit, requested).await.unwrap_or_else(late))
     }
 }
 
@@ -94,20 +94,20 @@ impl Question {
 
 /// What came of a question, and what it used.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct SubReply {
     pub(crate) reply: Result<ModelReply, String>,
     pub(crate) usage: Option<Usage>,
-    pub(crate) received: Received,
+    pub(crate) received: Receipt,
     pub(crate) served_model: Option<Arc<str>>,
 }
 
-impl Asked {
+impl SubReply {
     fn of(result: Result<ModelReply, LlmError>) -> Self {
         match result {
             Ok(reply) => {
                 let is_cut = reply.finish == FinishReason::Capped;
                 let extent = if is_cut { CallExtent::Open } else { CallExtent::Ended };
-                let received = Received { bytes: reply.bytes(), extent, ..Received::default() };
+                let received = Receipt { bytes: reply.bytes(), extent, ..Receipt::default() };
                 let (usage, served_model) = (reply.usage, reply.served_model.clone());
                 Self { reply: Ok(reply), usage, received, served_model }
             }
@@ -118,7 +118,7 @@ impl Asked {
                 let usage = if error.is_free() { Some(Usage::default()) } else { reported };
                 let bytes = partial.map_or(0, |partial| partial.bytes());
                 let reported = partial.and_then(|partial| partial.usage_so_far).unwrap_or_default();
-                let received = Received { bytes, extent: error.extent(), reported };
+                let received = Receipt { bytes, extent: error.extent(), reported };
                 let served_model = partial.and_then(|partial| partial.served_model.clone());
                 Self { reply: Err(error.to_string()), usage, received, served_model }
             }
@@ -136,7 +136,7 @@ impl Asked {
 async fn complete(
     model: &dyn ChatModel,
     request: &ModelRequest,
-    mut quiet: Quiet<'_>,
+    mut quiet: SilenceTimer<'_>,
 ) -> Result<ModelReply, LlmError> {
     let mut events = quiet.during(model.stream(request)).await?;
     let cap = OutputCap::of_request(request);

@@ -22,9 +22,7 @@ use loop_llm::{Message, ToolOutput};
 pub(crate) fn taint_of(history: &[Message], spec: &RunSpec) -> Taint {
     let mut taint = Taint::default();
     for (at, message) in history.iter().enumerate() {
-        let Message::Assistant(turn) = message else {
-            continue;
-        };
+        let Message::Assistant(turn) = message else { continue };
         // An id names a call of its turn alone.
         let behind = history.iter().skip(at + 1);
         let results: Vec<&ToolOutput> = behind

@@ -1,6 +1,5 @@
 //! Forks, retries and salvaged runs: how a run begins with what the journal holds of another one.
 
-use std::fmt;
 use std::sync::Arc;
 
 use loop_core::run::{NotTakenOver, Parent};
@@ -11,26 +10,17 @@ use loop_journal::{Entry, Header, JournalError, Recorded, replay};
 use loop_llm::Message;
 
 use crate::drive::driver::Opening;
-use crate::drive::hooks::Before;
+use crate::drive::hooks::StatusBefore;
 use crate::drive::parts::read_history;
 use crate::drive::runner::Runner;
 use crate::drive::start_error::StartError;
 
 /// The run that a new one begins from, and how.
-pub(crate) enum From {
+#[derive(Debug)]
+pub(crate) enum TakeoverSource {
     Fork { run: RunId, entry: Option<u64> },
     Retry { run: RunId },
     Salvage { run: RunId, prefix: Box<Recorded>, lost: bool },
-}
-
-impl fmt::Debug for From {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fork { run, entry } => f.debug_tuple("Fork").field(run).field(entry).finish(),
-            Self::Retry { run } => f.debug_tuple("Retry").field(run).finish(),
-            Self::Salvage { run, lost, .. } => f.debug_tuple("Salvage").field(run).field(lost).finish(),
-        }
-    }
 }
 
 /// The entries of a run after which a fork can begin.
@@ -68,7 +58,7 @@ impl Forkable {
 }
 
 /// A new run that begins with what another run had, before it is journaled.
-struct Prepared {
+struct PreparedRun {
     run: Run,
     header: Header,
     opened: Arc<Entry>,
@@ -79,32 +69,32 @@ impl Runner {
     /// A new run that begins with what another run had, ready to be driven. `id`: its id. `None`: it gets one.
     pub(crate) async fn open_from(
         &self,
-        from: &From,
+        from: &TakeoverSource,
         key: Option<Arc<str>>,
         id: Option<RunId>,
     ) -> Result<Opening, StartError> {
-        let Prepared { run, header, opened, history } = self.prepared(from, key, id).await?;
+        let PreparedRun { run, header, opened, history } = self.prepared(from, key, id).await?;
         // Also where the run that it begins from waited already: this one is another.
-        let messages = self.parts().new_messages(Before::default(), &run);
+        let messages = self.parts().new_messages(StatusBefore::default(), &run);
         let writer = self.journal().create_announcing(&header, &opened, messages).await?;
         Ok(Opening::of_new(run, writer, opened, history))
     }
 
     /// How many entries of the other run a new one would take over, where it can begin. Nothing is journaled.
-    pub(crate) async fn entries_from(&self, from: &From) -> Result<u64, StartError> {
-        let Prepared { run, .. } = self.prepared(from, None, None).await?;
+    pub(crate) async fn entries_from(&self, from: &TakeoverSource) -> Result<u64, StartError> {
+        let PreparedRun { run, .. } = self.prepared(from, None, None).await?;
         Ok(run.started().parent.as_ref().map_or(0, |parent| parent.entries))
     }
 
     async fn prepared(
         &self,
-        from: &From,
+        from: &TakeoverSource,
         key: Option<Arc<str>>,
         id: Option<RunId>,
-    ) -> Result<Prepared, StartError> {
+    ) -> Result<PreparedRun, StartError> {
         let id = id.unwrap_or_else(Self::new_id);
         match from {
-            From::Fork { run, entry } => {
+            TakeoverSource::Fork { run, entry } => {
                 let recorded = self.verified(run).await?;
                 let entry = match *entry {
                     Some(entry) => Some(entry),
@@ -124,14 +114,14 @@ impl Runner {
                 };
                 self.begin_from(id, &before, parent, key, refused)
             }
-            From::Retry { run } => {
+            TakeoverSource::Retry { run } => {
                 let recorded = self.verified(run).await?;
                 let before = replay(run, &recorded)?;
                 let refused = |why| StartError::NotTakenOver { run: run.clone(), why };
                 let parent = before.retry(recorded.entries.len() as u64).map_err(refused)?;
                 self.begin_from(id, &before, parent, key, refused)
             }
-            From::Salvage { run, prefix, lost } => {
+            TakeoverSource::Salvage { run, prefix, lost } => {
                 let (before, entries) = readable(run, prefix)?;
                 let lost = *lost || entries < prefix.entries.len() as u64;
                 let refused = |why| StartError::NotTakenOver { run: run.clone(), why };
@@ -173,17 +163,17 @@ impl Runner {
         parent: Parent,
         request_key: Option<Arc<str>>,
         refused: impl Fn(NotTakenOver) -> StartError,
-    ) -> Result<Prepared, StartError> {
+    ) -> Result<PreparedRun, StartError> {
         let parts = self.parts();
         parts.check_price()?;
         let facts = parts.facts(None);
         let header = Header { request_key, ..parts.header(&id, &facts, &before.started().item) };
-        let started = Run::start_from(id, Arc::clone(self.spec()), parts.names(), (before, parent), facts);
+        let started = Run::start_from(id, Arc::clone(self.spec()), parts.names(), before, parent, facts);
         let (run, event, notes) = started.map_err(refused)?;
         let history = read_history(run.started())?;
         parts.check_first_pass(&run, Arc::clone(&history))?;
         let opened = Arc::new(Entry { seq: 0, event, notes });
-        Ok(Prepared { run, header, opened, history })
+        Ok(PreparedRun { run, header, opened, history })
     }
 }
 

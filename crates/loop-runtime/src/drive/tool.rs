@@ -19,9 +19,9 @@ use loop_tools::{AskModel, Credentials, Registry, ToolContext};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::drive::model::Settled;
-use crate::drive::sub_call::{Asked, Question, SubCall};
-use crate::watch::waits::Hear;
+use crate::drive::model::WorkEnd;
+use crate::drive::sub_call::{Question, SubCall, SubReply};
+use crate::watch::waits::OnEvent;
 
 /// A tool call with all that it needs of its run, as data.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -100,9 +100,10 @@ pub(crate) struct Dispatch {
 impl Dispatch {
     pub(crate) fn new(
         work: ToolWork,
-        (model, prompts): (&Arc<dyn ChatModel>, &Arc<Prompts>),
+        model: &Arc<dyn ChatModel>,
+        prompts: &Arc<Prompts>,
         cancel: CancellationToken,
-        hear: impl FnOnce() -> Hear,
+        hear: impl FnOnce() -> OnEvent,
     ) -> Self {
         let (title, key, trace) =
             (Arc::clone(&work.title), Arc::clone(&work.idempotency_key), Arc::clone(&work.trace));
@@ -116,7 +117,7 @@ impl Dispatch {
         if let Some(sub_call) = work.sub_call.clone() {
             let timeout_ms = sub_call.budget.timeout_ms;
             let (model, prompts) = (Arc::clone(model), Arc::clone(prompts));
-            let asker = Asker { model, prompts, sub_call, hear: hear() };
+            let asker = SmartToolModel { model, prompts, sub_call, hear: hear() };
             context = context.with_ask(Arc::new(asker), timeout_ms);
         }
         Self { context, work }
@@ -127,7 +128,7 @@ impl Dispatch {
         self,
         registry: &Registry,
         credentials: &Credentials,
-    ) -> impl Future<Output = Settled> + Send + use<> {
+    ) -> impl Future<Output = WorkEnd> + Send + use<> {
         let Self { work, context } = self;
         let (key, attempt, is_leased) = (work.key, work.attempt, work.is_leased);
         let (tool, limit) = (&work.tool, work.timeout_ms);
@@ -145,7 +146,7 @@ impl Dispatch {
             let mut observation = bounded(observation);
             observation.child = is_leased.then(Box::default);
             let observation = observation.into();
-            Settled::of(EventKind::ToolFinished { key, attempt, observation })
+            WorkEnd::of(EventKind::ToolFinished { key, attempt, observation })
         })
     }
 }
@@ -173,22 +174,22 @@ fn bounded(mut observation: Observation) -> Observation {
 const MAX_DATA_BYTES: usize = 8 << 20;
 
 /// The cheap model behind a smart tool, within what was granted.
-struct Asker {
+struct SmartToolModel {
     model: Arc<dyn ChatModel>,
     prompts: Arc<Prompts>,
     sub_call: SubCall,
     /// Receives what the question waits for.
-    hear: Hear,
+    hear: OnEvent,
 }
 
-impl fmt::Debug for Asker {
+impl fmt::Debug for SmartToolModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asker").field("sub_call", &self.sub_call).finish_non_exhaustive()
+        f.debug_struct("SmartToolModel").field("sub_call", &self.sub_call).finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl AskModel for Asker {
+impl AskModel for SmartToolModel {
     async fn choose(&self, request: &ChoiceRequest) -> Result<SubCallReply, AskError> {
         let prompt = self.prompts.filter(FilterQuestion {
             title: &request.title,
@@ -197,7 +198,7 @@ impl AskModel for Asker {
             results: &request.candidates,
             bytes: self.sub_call.budget.bytes,
         });
-        let Asked { reply, usage, received, served_model } =
+        let SubReply { reply, usage, received, served_model } =
             self.sub_call.ask(self.model.as_ref(), &Question::of(prompt), &self.hear).await;
         match reply {
             Ok(reply) => Ok(SubCallReply { text: reply.text.to_string(), usage, received, served_model }),

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use loop_core::run::Started;
 use serde_json::Value;
 
-use crate::drive::parts::Parts;
+use crate::drive::parts::RunParts;
 use crate::drive::start_error::StartError;
 
-impl Parts {
+impl RunParts {
     /// An error if a run was started with other tools, settings or prompts. With its manifest the error names the tools.
     pub(crate) fn check_unchanged(
         &self,

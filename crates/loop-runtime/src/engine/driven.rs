@@ -13,15 +13,15 @@ use loop_prompts::{Dialogue, Prompt};
 
 use super::EngineRunError;
 use super::message::{MessageReceipt, RunMessage};
-use super::observers::Dispatched;
+use super::observers::DispatchedCall;
 use super::status::EngineStatus;
 use super::work::{End, EngineWork, Kind, ModelWork, SaveWork, Settlement, WorkKey, saving};
 use crate::drive::check::CheckWork;
-use crate::drive::controls::{self, EarlyAnswers, Received};
+use crate::drive::controls::{self, EarlyAnswers, Handled};
 use crate::drive::conversation::Conversation;
-use crate::drive::hooks::{Before, HookMessage};
+use crate::drive::hooks::{HookMessage, StatusBefore};
 use crate::drive::model;
-use crate::drive::parts::{Parts, read_history};
+use crate::drive::parts::{RunParts, read_history};
 use crate::drive::runner::Runner;
 use crate::drive::start_error::StartError;
 use crate::drive::tool::ToolWork;
@@ -31,7 +31,7 @@ use crate::watch::trace::Spans;
 /// A run that an engine drives. It takes results and messages, and returns the work to start and the entries to
 /// journal.
 pub struct EngineRun {
-    parts: Arc<Parts>,
+    parts: Arc<RunParts>,
     run: Run,
     header: Header,
     dialogue: Dialogue,
@@ -54,9 +54,9 @@ pub struct EngineRun {
     pub(super) unwritten: Vec<Arc<Entry>>,
     /// Messages of hooks, each with the number of its entry.
     pub(super) messages: Vec<(u64, HookMessage)>,
-    before: Before,
+    before: StatusBefore,
     /// Tool calls that observers have not heard of.
-    pub(super) dispatched: BTreeMap<WorkKey, Dispatched>,
+    pub(super) dispatched: BTreeMap<WorkKey, DispatchedCall>,
 }
 
 impl fmt::Debug for EngineRun {
@@ -146,7 +146,7 @@ impl EngineRun {
             seq: 0,
             unwritten: Vec::new(),
             messages: Vec::new(),
-            before: Before::default(),
+            before: StatusBefore::default(),
             dispatched: BTreeMap::new(),
             parts,
             run,
@@ -215,7 +215,7 @@ impl EngineRun {
                         let of = WorkKey { key: tool.key, attempt: tool.attempt };
                         if !self.parts.watchers.is_empty() {
                             let key = self.run.idempotency_key(&tool.key);
-                            let dispatched = Dispatched { call: tool.clone(), key, at: self.run.now() };
+                            let dispatched = DispatchedCall { call: tool.clone(), key, at: self.run.now() };
                             self.dispatched.insert(of, dispatched);
                         }
                         let span = self.spans.of_call(self.run.id(), tool.key, tool.attempt);
@@ -303,12 +303,12 @@ impl EngineRun {
     pub fn hear(&mut self, unix_ms: u64, message: RunMessage) -> Result<MessageReceipt, EngineRunError> {
         let at = self.at(unix_ms);
         match controls::received(&self.run, at, &mut self.answers, message.into()) {
-            Received::Event(kind) => {
+            Handled::Event(kind) => {
                 self.tell(at, kind).map_err(|rejected| self.stuck(&rejected))?;
                 Ok(MessageReceipt::Counts)
             }
-            Received::Kept => Ok(MessageReceipt::Kept),
-            Received::Refused(why) => Ok(MessageReceipt::Refused { why: why.to_string() }),
+            Handled::Kept => Ok(MessageReceipt::Kept),
+            Handled::Refused(why) => Ok(MessageReceipt::Refused { why: why.to_string() }),
         }
     }
 
@@ -417,7 +417,7 @@ impl EngineRun {
         self.prompt = None;
         if self.conversation.is_some() {
             let history = read_history(self.run.started())?;
-            let Parts { rules, prompts, offered, .. } = &*self.parts;
+            let RunParts { rules, prompts, offered, .. } = &*self.parts;
             self.conversation = Some(Conversation::new(rules, prompts, &self.run, offered, history));
         }
         Ok(())
@@ -443,7 +443,7 @@ impl EngineRun {
         self.seq += 1;
         if !self.parts.hooks.is_empty() {
             let unix_ms = self.run.started().unix_ms_at(at);
-            let before = std::mem::replace(&mut self.before, Before::of(&self.run));
+            let before = std::mem::replace(&mut self.before, StatusBefore::of(&self.run));
             let messages = self.parts.hooks.messages(before, &self.run, unix_ms);
             self.messages.extend(messages.into_iter().map(|message| (seq, message)));
         }
@@ -454,6 +454,6 @@ impl EngineRun {
     }
 }
 
-fn header(parts: &Parts, started: &Started) -> Header {
+fn header(parts: &RunParts, started: &Started) -> Header {
     parts.header_of(&started.run, started.unix_ms, &started.item)
 }

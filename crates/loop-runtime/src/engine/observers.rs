@@ -9,12 +9,12 @@ use loop_journal::Entry;
 
 use super::EngineRun;
 use super::work::WorkKey;
-use crate::drive::parts::Parts;
+use crate::drive::parts::RunParts;
 use crate::watch::events::{Feed, RunEvent};
 
 /// A tool call that was commanded.
 #[derive(Clone, Debug)]
-pub(super) struct Dispatched {
+pub(super) struct DispatchedCall {
     pub(super) call: RunTool,
     /// Its idempotency key.
     pub(super) key: Arc<str>,
@@ -24,7 +24,7 @@ pub(super) struct Dispatched {
 /// What the observers of a runner receive of one run: the entries that this process has written. An engine repeats a
 /// run from its beginning whenever it continues, and nothing of that is reported.
 pub(super) struct Observers {
-    parts: Arc<Parts>,
+    parts: Arc<RunParts>,
     run: RunId,
     /// One for each observer. Empty: nothing was written yet, or there is no observer.
     feeds: Vec<Feed>,
@@ -33,7 +33,7 @@ pub(super) struct Observers {
 }
 
 impl Observers {
-    pub(super) fn new(parts: &Arc<Parts>, run: &RunId) -> Self {
+    pub(super) fn new(parts: &Arc<RunParts>, run: &RunId) -> Self {
         Self { parts: Arc::clone(parts), run: run.clone(), feeds: Vec::new(), next: 0 }
     }
 
@@ -53,7 +53,7 @@ impl Observers {
             }
             self.feeds = watchers.iter().map(|watcher| watcher.feed(&self.run)).collect();
         }
-        for Dispatched { call, key, at } in std::mem::take(&mut run.dispatched).into_values() {
+        for DispatchedCall { call, key, at } in std::mem::take(&mut run.dispatched).into_values() {
             for watcher in watchers {
                 watcher.tell(|observer| observer.dispatches(&self.run, &call, &key, at));
             }

@@ -10,24 +10,24 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::work::{End, EngineWork, Kind, ModelWork, SaveWork, Settlement, unix_ms};
-use crate::drive::model::{self, Settled};
-use crate::drive::parts::Parts;
+use crate::drive::model::{self, WorkEnd};
+use crate::drive::parts::RunParts;
 use crate::drive::runner::Runner;
 use crate::drive::save::{SaveError, seconds, try_to_save};
 use crate::drive::tool::Dispatch;
 use crate::watch::sink;
-use crate::watch::waits::{Hear, Waits};
+use crate::watch::waits::{OnEvent, Waits};
 
 impl Runner {
     /// Makes a call that a run commanded. It ends in its time, and soon after `cancel` is cancelled.
     pub async fn perform(&self, work: EngineWork, cancel: CancellationToken) -> Settlement {
         let (parts, of) = (self.parts(), work.key());
-        let hear: Hear = Arc::new(|_| {});
-        let Settled { kind, retry, .. } = match work.0 {
+        let hear: OnEvent = Arc::new(|_| {});
+        let WorkEnd { kind, retry, .. } = match work.0 {
             Kind::Model(work) => call(parts, *work, cancel, hear).await,
             Kind::Tool(work) => {
-                let models = (parts.models.of(work.asks().unwrap_or(Tier::Selector)), &parts.prompts);
-                let dispatch = Dispatch::new(*work, models, cancel, || hear);
+                let model = parts.models.of(work.asks().unwrap_or(Tier::Selector));
+                let dispatch = Dispatch::new(*work, model, &parts.prompts, cancel, || hear);
                 dispatch.run(&parts.registry, &parts.credentials).await
             }
             Kind::Check(work) => work.run(Arc::clone(parts), hear, cancel).await,
@@ -40,16 +40,15 @@ impl Runner {
     }
 }
 
-async fn call(parts: &Parts, work: ModelWork, cancel: CancellationToken, hear: Hear) -> Settled {
-    let ModelWork { of, tier, timeout_ms, request } = work;
+async fn call(parts: &RunParts, work: ModelWork, cancel: CancellationToken, hear: OnEvent) -> WorkEnd {
+    let ModelWork { of, tier, timeout_ms, mut request } = work;
     let ends = Instant::now() + Duration::from_millis(timeout_ms);
     let granted = request.max_output_tokens;
     let command = CallModel { key: of.key, attempt: of.attempt, tier, granted, timeout_ms };
     let client = Arc::clone(parts.models.of(tier));
     let waits = Arc::new(Waits::new(&cancel));
-    let secrets = parts.secrets.clone();
-    let calling =
-        model::call(client, Box::new(request), command, (cancel.clone(), ends), waits, (hear, secrets, None));
+    request.secrets = parts.secrets.clone();
+    let calling = model::call(client, Box::new(request), command, ends, waits, hear, None);
     tokio::pin!(calling);
     tokio::select! {
         biased;
@@ -61,10 +60,10 @@ async fn call(parts: &Parts, work: ModelWork, cancel: CancellationToken, hear: H
     }
 }
 
-async fn save(parts: &Parts, work: SaveWork, cancel: CancellationToken) -> Settled {
+async fn save(parts: &RunParts, work: SaveWork, cancel: CancellationToken) -> WorkEnd {
     let SaveWork { attempt, left_ms, started, outcome } = work;
     let (left, limit) = (Duration::from_millis(left_ms), parts.save_limit);
-    let saving = try_to_save(parts.saver.as_deref(), &started, &outcome, (left, limit));
+    let saving = try_to_save(parts.saver.as_deref(), &started, &outcome, left, limit);
     let saved = tokio::select! {
         biased;
         saved = saving => saved,
@@ -79,7 +78,7 @@ async fn save(parts: &Parts, work: SaveWork, cancel: CancellationToken) -> Settl
         }
         Err(SaveError { message, retry }) => (SaveResult::Failed { message, retry_at: None }, retry),
     };
-    Settled { retry, ..Settled::of(EventKind::SaveFinished { attempt, result }) }
+    WorkEnd { retry, ..WorkEnd::of(EventKind::SaveFinished { attempt, result }) }
 }
 
 fn millis(duration: Duration) -> u64 {

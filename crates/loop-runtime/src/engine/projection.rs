@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::observers::Observers;
 use super::{EngineRun, EngineRunError};
 use crate::drive::hooks::HookMessage;
-use crate::drive::parts::Parts;
+use crate::drive::parts::RunParts;
 use crate::drive::runner::Runner;
 use loop_journal::{Durability, Entry, JournalError, RunWriter};
 
 /// The journal of a run that an engine drives. While the run is in flight, the engine's record is authoritative and the
 /// journal follows it: entries that the journal has already are compared, and others are appended.
 pub struct Projection {
-    parts: Arc<Parts>,
+    parts: Arc<RunParts>,
     /// The entries that the journal had.
     recorded: Vec<Entry>,
     /// `None`: the journal has no such run yet.

@@ -70,8 +70,8 @@ impl BatchLine {
     pub fn of(origin: &str, item: &str, outcome: &Outcome, state: BatchState) -> Self {
         let class = if state == BatchState::Waiting { StopClass::NeedsHuman } else { outcome.stop.class };
         let (saved, unsaved) = match &outcome.saved {
-            Some(loop_core::run::Saved::At { location }) => (Some(location.to_string()), None),
-            Some(loop_core::run::Saved::Not { message }) => {
+            Some(loop_core::run::SaveState::At { location }) => (Some(location.to_string()), None),
+            Some(loop_core::run::SaveState::Not { message }) => {
                 let run = &outcome.run;
                 (None, Some(format!("saved: no: {message}; `loopgate resume {run} --save` saves it").into()))
             }

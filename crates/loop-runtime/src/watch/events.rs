@@ -28,7 +28,7 @@ pub enum RunEvent {
         key: CommandKey,
         /// The try, from 1. The text starts again with each try.
         attempt: u32,
-        /// The next piece of the try's text. It follows without a gap, unless [`Lost`](Self::Lost) came between.
+        /// The next piece of the try's text. It follows without a gap, unless [`LostCounts`](Self::Lost) came between.
         text: Arc<str>,
     },
     /// A piece of a reply that is still coming and is not its visible text: reasoning, and calls of tools.
@@ -68,7 +68,7 @@ pub enum RunEvent {
 pub enum ReplyPart {
     /// A piece of the reasoning, where the provider shows it.
     Reasoning {
-        /// The next piece. It follows without a gap, unless [`Lost`](RunEvent::Lost) came between.
+        /// The next piece. It follows without a gap, unless [`LostCounts`](RunEvent::Lost) came between.
         text: Arc<str>,
     },
     /// The reply begins a native tool call.
@@ -82,7 +82,7 @@ pub enum ReplyPart {
     Arguments {
         /// The position of the call in the reply, from 0.
         nth: u32,
-        /// The next piece. It follows without a gap, unless [`Lost`](RunEvent::Lost) came between.
+        /// The next piece. It follows without a gap, unless [`LostCounts`](RunEvent::Lost) came between.
         text: Arc<str>,
     },
 }
@@ -161,7 +161,7 @@ pub(crate) struct Approval {
 /// What happens in one run, in order, from the first event on. As a stream or by [`recv`](Self::recv).
 #[derive(Debug)]
 pub struct Events {
-    receiver: UnboundedReceiver<Queued>,
+    receiver: UnboundedReceiver<QueuedEvent>,
     load: Arc<Load>,
     /// What comes after the count that was given out.
     held: Option<RunEvent>,
@@ -170,23 +170,23 @@ pub struct Events {
 /// Puts the events of one run into a queue. Clones share the place in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
-    place: Arc<Place>,
+    place: Arc<Subscriber>,
 }
 
 /// One run's place in a queue.
 #[derive(Debug)]
-struct Place {
+struct Subscriber {
     /// The run, where the queue is of several.
     run: Option<RunId>,
     /// Without a bound of its own, since the end of a run must be reported however full it is; [`Load`] holds it down.
-    sender: UnboundedSender<Queued>,
+    sender: UnboundedSender<QueuedEvent>,
     load: Arc<Load>,
-    lost: Lost,
+    lost: LostCounts,
 }
 
 /// An event under way.
 #[derive(Debug)]
-pub(crate) struct Queued {
+pub(crate) struct QueuedEvent {
     /// The run, where the queue is of several.
     pub(crate) run: Option<RunId>,
     /// What was left out before it. Seldom there, and each event has the space.
@@ -207,7 +207,7 @@ pub(crate) struct Load {
 
 /// What was left out of one run's events and not reported yet.
 #[derive(Debug, Default)]
-struct Lost {
+struct LostCounts {
     texts: AtomicU64,
     entries: AtomicU64,
 }
@@ -243,7 +243,7 @@ impl Events {
         self.held.take().or_else(|| self.receiver.try_recv().ok().map(|queued| self.unpacked(queued)))
     }
 
-    fn unpacked(&mut self, queued: Queued) -> RunEvent {
+    fn unpacked(&mut self, queued: QueuedEvent) -> RunEvent {
         self.load.taken(&queued.event);
         match queued.lost {
             Some(lost) => {
@@ -269,8 +269,8 @@ impl Stream for Events {
 
 impl Feed {
     /// The place of a run in a queue. `run` is named where the queue is of several.
-    pub(crate) fn new(run: Option<RunId>, sender: UnboundedSender<Queued>, load: Arc<Load>) -> Self {
-        Self { place: Arc::new(Place { run, sender, load, lost: Lost::default() }) }
+    pub(crate) fn new(run: Option<RunId>, sender: UnboundedSender<QueuedEvent>, load: Arc<Load>) -> Self {
+        Self { place: Arc::new(Subscriber { run, sender, load, lost: LostCounts::default() }) }
     }
 
     /// Queues an event, or leaves it out and counts it. Never waits.
@@ -292,11 +292,11 @@ impl Feed {
     }
 }
 
-impl Place {
+impl Subscriber {
     fn queue(&self, lost: Option<RunEvent>, event: RunEvent) {
         self.load.added(&event);
         // A listener that goes away in this moment receives nothing.
-        self.sender.send(Queued { run: self.run.clone(), lost: lost.map(Box::new), event }).ok();
+        self.sender.send(QueuedEvent { run: self.run.clone(), lost: lost.map(Box::new), event }).ok();
     }
 
     fn leave_out(&self, event: &RunEvent) {
@@ -309,7 +309,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Subscriber {
     /// What was left out at the very end has nothing behind it that could tell of it.
     fn drop(&mut self) {
         if let Some(lost) = self.lost.take() {
@@ -371,7 +371,7 @@ impl Load {
     }
 }
 
-impl Lost {
+impl LostCounts {
     fn take(&self) -> Option<RunEvent> {
         // Asked for each event, and read alone is cheaper than a swap.
         if self.texts.load(Ordering::Relaxed) + self.entries.load(Ordering::Relaxed) == 0 {

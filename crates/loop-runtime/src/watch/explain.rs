@@ -1,6 +1,6 @@
 //! A stop in words.
 
-use loop_core::gate::{Change, Condition, Measure, Written};
+use loop_core::gate::{Condition, CutExtent, Measure, Remedy};
 use loop_core::spec::Setting;
 use loop_core::types::StopClass;
 use loop_core::{Certificate, StopReason};
@@ -34,7 +34,7 @@ pub fn explain(certificate: &Certificate) -> String {
 
 /// The smallest change of a setting with which the run would have continued. `None` for a reply that was cut, because
 /// how much more it would have written is not known, and where no setting decides it.
-pub fn continued_with(condition: &Condition) -> Option<&Change> {
+pub fn continued_with(condition: &Condition) -> Option<&Remedy> {
     condition.change.as_ref().filter(|_| !matches!(condition.value, Measure::Output(_)))
 }
 
@@ -193,7 +193,7 @@ pub fn sentence(condition: &Condition) -> String {
 }
 
 /// What a reply that was cut had written, of how much.
-fn cut(written: Written, granted: &Measure) -> String {
+fn cut(written: CutExtent, granted: &Measure) -> String {
     let reasoning = match written.reasoning {
         0 => String::new(),
         tokens => format!(", {tokens} of them for reasoning"),

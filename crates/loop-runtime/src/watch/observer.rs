@@ -15,7 +15,7 @@ use loop_journal::Entry;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::watch::events::{Feed, Load, MAX_TEXT_BYTES, Queued, RunEvent};
+use crate::watch::events::{Feed, Load, MAX_TEXT_BYTES, QueuedEvent, RunEvent};
 use crate::watch::steps::{Progress, Step};
 
 /// Receives what happens in a runner's runs. A closure over the run's name and the event is one.
@@ -77,13 +77,13 @@ pub struct Observed {
 /// An observer with its thread and its queue. The thread ends when the loop and its runs are gone.
 pub(crate) struct Watcher {
     observer: Arc<dyn Observer>,
-    sender: UnboundedSender<Queued>,
+    sender: UnboundedSender<QueuedEvent>,
     load: Arc<Load>,
-    progress: Arc<Received>,
+    progress: Arc<DeliveryCounts>,
 }
 
 #[derive(Default)]
-struct Received {
+struct DeliveryCounts {
     received: AtomicU64,
     panics: AtomicU64,
     went_on: Notify,
@@ -92,7 +92,7 @@ struct Received {
 impl Watcher {
     pub(crate) fn new(observer: Arc<dyn Observer>) -> Self {
         let (sender, receiver) = unbounded_channel();
-        let (load, progress) = (Arc::new(Load::new(MAX_TEXT_BYTES)), Arc::<Received>::default());
+        let (load, progress) = (Arc::new(Load::new(MAX_TEXT_BYTES)), Arc::<DeliveryCounts>::default());
         let (own_load, own_progress) = (Arc::clone(&load), Arc::clone(&progress));
         let listener = Arc::clone(&observer);
         // A thread rather than a task: the end of a runtime waits for its blocking tasks, but not for this.
@@ -144,9 +144,9 @@ impl fmt::Debug for Watcher {
 
 fn listen(
     observer: &dyn Observer,
-    mut receiver: UnboundedReceiver<Queued>,
+    mut receiver: UnboundedReceiver<QueuedEvent>,
     load: &Load,
-    progress: &Received,
+    progress: &DeliveryCounts,
 ) {
     let hear = |run: &RunId, event: &RunEvent| {
         if std::panic::catch_unwind(AssertUnwindSafe(|| observer.observe(run, event))).is_err() {
@@ -154,7 +154,7 @@ fn listen(
         }
     };
     while let Some(queued) = receiver.blocking_recv() {
-        let Queued { run, lost, event } = queued;
+        let QueuedEvent { run, lost, event } = queued;
         load.taken(&event);
         if let Some(run) = run {
             if let Some(lost) = lost {

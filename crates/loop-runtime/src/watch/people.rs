@@ -98,9 +98,7 @@ impl PeopleReport {
         let mut report = Self::default();
         let mut entries = recorded.entries.iter();
         let opened = entries.next().map(|first| Run::open(&first.event, Arc::clone(&recorded.spec)));
-        let Some(Ok((mut run, _))) = opened else {
-            return report;
-        };
+        let Some(Ok((mut run, _))) = opened else { return report };
         let mut open = Vec::new();
         for entry in entries {
             if run.apply(&entry.event).is_err() {

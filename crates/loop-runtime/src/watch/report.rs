@@ -2,7 +2,7 @@
 
 use loop_core::gate::{Condition, Effects, JudgedAction};
 use loop_core::run::{
-    Cause, CheckRecord, CheckResult, Lack, PassSummary, RunWarning, Saved, ServedCall, Started,
+    Cause, CheckRecord, CheckResult, Lack, PassSummary, RunWarning, SaveState, ServedCall, Started,
 };
 use loop_core::types::{Digest, Slot, Totals};
 use loop_core::{Certificate, Evidence as Returned, Outcome, Run, RunSpec};
@@ -717,8 +717,8 @@ impl Report {
             warnings: warnings(&outcome.calls, &outcome.warnings),
             totals: TotalsReport::new(&outcome.totals),
             saved: outcome.saved.as_ref().map(|saved| match saved {
-                Saved::At { location } => SavedReport::At { location: location.to_string() },
-                Saved::Not { message } => SavedReport::Not { error: message.to_string() },
+                SaveState::At { location } => SavedReport::At { location: location.to_string() },
+                SaveState::Not { message } => SavedReport::Not { error: message.to_string() },
             }),
         }
     }

@@ -36,7 +36,7 @@ fn is_zero(count: &u32) -> bool {
 #[derive(Clone, Debug, Default)]
 pub struct ToolUses {
     tools: BTreeMap<Arc<str>, ToolUse>,
-    open: Vec<Open>,
+    open: Vec<Call>,
     /// The reads that started before their reply was complete, with the time of their start and of their end.
     early: BTreeMap<(CommandKey, u32), (Millis, Option<Millis>)>,
     /// The tools of the calls that were to run, by their keys.
@@ -47,7 +47,7 @@ pub struct ToolUses {
 
 /// A call that runs.
 #[derive(Clone, Debug)]
-struct Open {
+struct Call {
     key: CommandKey,
     /// The number of its observation, where it has one already.
     evidence: Option<EvidenceId>,
@@ -99,7 +99,7 @@ impl ToolUses {
                         found.filter(|_| *status != Status::Denied)
                     };
                     let found = by_number.or_else(by_key);
-                    if let Some(Open { tool, since, ended, .. }) = found.map(|at| self.open.swap_remove(at)) {
+                    if let Some(Call { tool, since, ended, .. }) = found.map(|at| self.open.swap_remove(at)) {
                         self.settled(&tool, since, ended.unwrap_or(at), *status, spec.protocol.execution());
                     }
                 }
@@ -110,10 +110,10 @@ impl ToolUses {
     }
 
     /// The call that goes by this key. A retry goes by the key of the first try: then it is one of the same tool.
-    fn open_of(&self, key: &CommandKey, may_be: impl Fn(&Open) -> bool) -> Option<usize> {
+    fn open_of(&self, key: &CommandKey, may_be: impl Fn(&Call) -> bool) -> Option<usize> {
         let tool = self.ran.get(key);
-        let is_it = |open: &Open| open.key == *key && may_be(open);
-        let is_like_it = |open: &Open| Some(&open.tool) == tool && may_be(open);
+        let is_it = |open: &Call| open.key == *key && may_be(open);
+        let is_like_it = |open: &Call| Some(&open.tool) == tool && may_be(open);
         self.open.iter().position(is_it).or_else(|| self.open.iter().position(is_like_it))
     }
 
@@ -132,7 +132,7 @@ impl ToolUses {
         match judged.verdict {
             Verdict::Run => {
                 self.ran.insert(judged.key, Arc::clone(&tool));
-                self.open.push(Open { key: judged.key, evidence: judged.evidence, tool, since, ended: None });
+                self.open.push(Call { key: judged.key, evidence: judged.evidence, tool, since, ended: None });
             }
             // A person is still to be asked, or the protocol takes it itself.
             Verdict::NeedsPerson { .. } | Verdict::Kept => {}

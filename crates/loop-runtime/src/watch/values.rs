@@ -109,7 +109,7 @@ impl TracedValue {
         let traced = leaves.iter().zip(run.sources().hold(&sought)).map(|((pointer, value), given)| {
             let found_in = places(run, value);
             Self {
-                origin: origin(run, (tool, requested.slot), (pointer, value), given, &found_in),
+                origin: origin(run, tool, requested.slot, pointer, value, given, &found_in),
                 authority: tool.policy.authority.iter().any(|it| is_within(pointer, it)),
                 pointer: pointer.clone(),
                 value: (*value).clone(),
@@ -143,8 +143,10 @@ impl TracedValue {
 /// Where a value came from; `given` is what the rule of authority finds.
 fn origin(
     run: &Run,
-    (tool, slot): (&ToolSpec, Option<u32>),
-    (pointer, value): (&str, &Value),
+    tool: &ToolSpec,
+    slot: Option<u32>,
+    pointer: &str,
+    value: &Value,
     given: Option<ValueSource>,
     found_in: &[ValuePlace],
 ) -> ValueOrigin {

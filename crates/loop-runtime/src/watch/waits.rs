@@ -24,17 +24,17 @@ pub(crate) enum CallEvent<'a> {
 }
 
 /// Receives what happens to one call.
-pub(crate) type Hear = Arc<dyn Fn(CallEvent<'_>) + Send + Sync>;
+pub(crate) type OnEvent = Arc<dyn Fn(CallEvent<'_>) + Send + Sync>;
 
 /// Whether a call waits before it is sent, and whether a stop ends that wait.
 #[derive(Debug)]
 pub(crate) struct Waits {
-    cancel: CancellationToken,
-    state: Mutex<State>,
+    pub(crate) cancel: CancellationToken,
+    state: Mutex<WaitState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WaitState {
     /// Nothing is under way to the provider.
     waits: bool,
     /// A try before this wait may cost something.
@@ -61,7 +61,7 @@ impl Waits {
 
     /// A listener that keeps the state and calls the callback, for as long as the call lasts: a client may keep the
     /// request, and with it the listener, for longer.
-    pub(crate) fn listener(self: &Arc<Self>, hear: &Hear) -> ProgressListener {
+    pub(crate) fn listener(self: &Arc<Self>, hear: &OnEvent) -> ProgressListener {
         let (waits, hear) = (Arc::clone(self), Arc::downgrade(hear));
         ProgressListener::new(move |progress| {
             let Some(hear) = hear.upgrade() else { return };
@@ -88,7 +88,7 @@ impl Waits {
         })
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut WaitState)) {
         let mut state = self.lock();
         change(&mut state);
         if state.waits && state.stops {
@@ -96,15 +96,15 @@ impl Waits {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WaitState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Tells how long a provider has sent nothing.
-pub(crate) struct Quiet<'a> {
+pub(crate) struct SilenceTimer<'a> {
     waits: &'a Waits,
-    hear: &'a Hear,
+    hear: &'a OnEvent,
     since: Instant,
     next: Instant,
     /// Whether something has come since the clock was read: it is read when nothing more is there, not for each piece.
@@ -113,8 +113,8 @@ pub(crate) struct Quiet<'a> {
     sleep: Pin<Box<Sleep>>,
 }
 
-impl<'a> Quiet<'a> {
-    pub(crate) fn new(waits: &'a Waits, hear: &'a Hear) -> Self {
+impl<'a> SilenceTimer<'a> {
+    pub(crate) fn new(waits: &'a Waits, hear: &'a OnEvent) -> Self {
         let since = Instant::now();
         let (next, sleep) = (since + FIRST, Box::pin(sleep_until(since + FIRST)));
         Self { waits, hear, since, next, has_come: false, sleep }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loop_core::types::RunId;
 use loop_inspect::audit::{AuditFault, JournalAudit, RunAudit};
-use loop_runtime::journal::transfer::Lost;
+use loop_runtime::journal::transfer::LostEntries;
 use loop_runtime::journal::{Journal as _, JournalError, StoredJournal};
 use rusqlite::Connection;
 
@@ -122,15 +122,15 @@ async fn the_good_entries_of_a_damaged_run_are_read() {
     // H3
     let count = history("r1").1.len();
     for (change, good, lost, is_vouched) in [
-        ("UPDATE runs SET stop = stop", count, Lost::Nothing, true),
-        ("UPDATE entries SET event = '{' WHERE seq = 3", 3, Lost::Entries(count as u64 - 3), false),
-        ("DELETE FROM entries WHERE seq >= 4", 4, Lost::Entries(count as u64 - 4), false),
+        ("UPDATE runs SET stop = stop", count, LostEntries::Nothing, true),
+        ("UPDATE entries SET event = '{' WHERE seq = 3", 3, LostEntries::Entries(count as u64 - 3), false),
+        ("DELETE FROM entries WHERE seq >= 4", 4, LostEntries::Entries(count as u64 - 4), false),
         // The row is not what was sealed; the head still vouches.
-        ("UPDATE runs SET title = 'x'", count, Lost::Nothing, true),
+        ("UPDATE runs SET title = 'x'", count, LostEntries::Nothing, true),
         (
             "DELETE FROM entries WHERE seq >= 4; UPDATE runs SET entries = 4",
             4,
-            Lost::Entries(count as u64 - 4),
+            LostEntries::Entries(count as u64 - 4),
             false,
         ),
     ] {
@@ -149,7 +149,7 @@ async fn the_good_entries_of_a_damaged_run_are_read() {
     written(&path).await;
     fs::remove_file(beside(&path, ".key")).unwrap();
     let salvaged = StoredJournal::open_existing(&path).unwrap().salvage(&run()).await.unwrap();
-    assert_eq!((salvaged.vouched, salvaged.lost), (0, Lost::Unknown));
+    assert_eq!((salvaged.vouched, salvaged.lost), (0, LostEntries::Unknown));
     assert!(salvaged.recorded.unverified.is_some());
     // Not even a first entry.
     sql(&path, "UPDATE entries SET event = '' WHERE seq = 0");

@@ -6,7 +6,7 @@ use loop_core::types::RunId;
 use loop_inspect::audit::JournalAudit;
 use loop_runtime::journal::evals::KeptEval;
 use loop_runtime::journal::label::{Label, RunLabel};
-use loop_runtime::journal::prune::Keeps;
+use loop_runtime::journal::prune::KeepReason;
 use loop_runtime::journal::prune::Retention;
 use loop_runtime::journal::{Header, Journal as _, JournalError, StoredJournal};
 use rusqlite::Connection;
@@ -110,7 +110,7 @@ async fn only_what_is_over_may_be_pruned() {
     let names: Vec<&str> = retention.prune.iter().map(|line| line.run.as_str()).collect();
     assert_eq!(names, ["r2", "r1"]);
     let kept: Vec<_> = retention.kept.iter().map(|(line, why)| (line.run.as_str(), why.clone())).collect();
-    assert_eq!(kept, [("r4", Keeps::Written), ("r3", Keeps::NotEnded)]);
+    assert_eq!(kept, [("r4", KeepReason::Written), ("r3", KeepReason::NotEnded)]);
     let young = Retention::of(&journal, all.clone(), &all, all[0].unix_ms).await.unwrap();
     assert_eq!((young.prune.len(), young.kept.len()), (0, 0), "nothing ended before the first began");
     for id in ["r3", "r4"] {
@@ -132,7 +132,7 @@ async fn an_export_takes_a_pruned_run_back() {
     write(&journal, &header, &entries).await;
     let file = path.with_file_name("export.jsonl");
     let out = std::fs::File::create(&file).unwrap();
-    journal.export(&[run("r1")], "test", ("a test", Box::new(out))).await.unwrap();
+    journal.export(&[run("r1")], "test", "a test", Box::new(out)).await.unwrap();
     journal.prune(&run("r1")).await.unwrap();
     let text = std::fs::read(&file).unwrap();
     let imported = journal.import(Box::new(Cursor::new(text))).await.unwrap();

@@ -34,7 +34,7 @@ impl Write for Bytes {
 async fn exported(journal: &StoredJournal) -> String {
     let bytes = Bytes::default();
     let runs: Vec<RunId> = journal.runs().await.unwrap().into_iter().rev().map(|line| line.run).collect();
-    let exported = journal.export(&runs, "test", ("a test", Box::new(bytes.clone()))).await.unwrap();
+    let exported = journal.export(&runs, "test", "a test", Box::new(bytes.clone())).await.unwrap();
     assert_eq!((exported.runs, exported.left_out), (runs.len() as u64, Vec::new()));
     let bytes = bytes.0.lock().unwrap().clone();
     String::from_utf8(bytes).unwrap()

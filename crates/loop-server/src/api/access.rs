@@ -5,9 +5,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Path};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
 use loop_core::types::{Approver, RunId};
 use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
 use serde::de::DeserializeOwned;
@@ -35,9 +36,9 @@ pub(crate) enum Access {
 
 /// The caller of a request, as the door has authenticated them.
 #[derive(Clone, Debug)]
-pub(super) struct Known(pub(super) Caller);
+pub(super) struct ApiCaller(pub(super) Caller);
 
-impl<S: Send + Sync> FromRequestParts<S> for Known {
+impl<S: Send + Sync> FromRequestParts<S> for ApiCaller {
     type Rejection = HttpProblem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, HttpProblem> {
@@ -48,9 +49,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Known {
 /// What the door knows of a caller besides the [`Caller`]: the approver, the address and the budget. `None` in a router
 /// without a door.
 #[derive(Clone, Debug)]
-pub(crate) struct Checked(pub(crate) Option<Identity>);
+pub(crate) struct DoorIdentity(pub(crate) Option<Identity>);
 
-impl<S: Send + Sync> FromRequestParts<S> for Checked {
+impl<S: Send + Sync> FromRequestParts<S> for DoorIdentity {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
@@ -58,9 +59,38 @@ impl<S: Send + Sync> FromRequestParts<S> for Checked {
     }
 }
 
-impl Checked {
+/// A request for a run, before its body is read.
+pub(super) struct RunTarget {
+    pub(super) api: Api,
+    pub(super) known: ApiCaller,
+    pub(super) checked: DoorIdentity,
+    /// The id of the run, as the path has it.
+    pub(super) id: String,
+}
+
+impl RunTarget {
+    /// The run, if the caller may do this with it.
+    pub(super) async fn run(self, access: Access) -> Result<(Api, RunId), HttpProblem> {
+        let run = self.known.run(&self.api, &self.id, access).await?;
+        Ok((self.api, run))
+    }
+}
+
+impl FromRequestParts<Api> for RunTarget {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Response> {
+        let known = ApiCaller::from_request_parts(parts, api).await.map_err(IntoResponse::into_response)?;
+        let Ok(checked) = DoorIdentity::from_request_parts(parts, api).await;
+        let path = Path::from_request_parts(parts, api).await;
+        let Path(id) = path.map_err(IntoResponse::into_response)?;
+        Ok(Self { api: api.clone(), known, checked, id })
+    }
+}
+
+impl DoorIdentity {
     /// Who approves.
-    pub(super) fn approver(&self, known: &Known) -> Approver {
+    pub(super) fn approver(&self, known: &ApiCaller) -> Approver {
         match &self.0 {
             Some(identity) => identity.approver(),
             // Nothing was checked, so it does not count where two people have to approve.
@@ -73,7 +103,7 @@ impl Checked {
     pub(crate) async fn done<T: Send + Sync + 'static>(
         self,
         audit: &Audit,
-        of: Of,
+        of: AuditSubject,
         action: impl Future<Output = Result<T, HttpProblem>> + Send + 'static,
     ) -> Result<T, HttpProblem> {
         self.done_saying(audit, of, None, action).await
@@ -83,7 +113,7 @@ impl Checked {
     pub(crate) async fn done_saying<T: Send + Sync + 'static>(
         self,
         audit: &Audit,
-        of: Of,
+        of: AuditSubject,
         words: Option<String>,
         action: impl Future<Output = Result<T, HttpProblem>> + Send + 'static,
     ) -> Result<T, HttpProblem> {
@@ -91,7 +121,7 @@ impl Checked {
         let task = tokio::spawn(async move {
             let done = action.await;
             let (result, why) = result_of(&done);
-            self.record(&audit, of, (result, why.or(words.as_deref()))).await;
+            self.record(&audit, of, result, why.or(words.as_deref())).await;
             done
         });
         of_task(task.await)
@@ -101,19 +131,24 @@ impl Checked {
     pub(super) async fn body<T: DeserializeOwned>(
         &self,
         api: &Api,
-        of: &Of,
+        of: &AuditSubject,
         body: Body,
     ) -> Result<T, HttpProblem> {
         let read = super::body::json(api, body).await;
         if let Err(problem) = &read {
-            self.record(&api.audit, of.clone(), (AuditResult::Refused, Some(&problem.detail))).await;
+            self.record(&api.audit, of.clone(), AuditResult::Refused, Some(&problem.detail)).await;
         }
         read
     }
 
     /// Refuses a request that changes something, and records it.
-    pub(super) async fn refuse<T>(&self, api: &Api, of: Of, problem: HttpProblem) -> Result<T, HttpProblem> {
-        self.record(&api.audit, of, (AuditResult::Refused, Some(&problem.detail))).await;
+    pub(super) async fn refuse<T>(
+        &self,
+        api: &Api,
+        of: AuditSubject,
+        problem: HttpProblem,
+    ) -> Result<T, HttpProblem> {
+        self.record(&api.audit, of, AuditResult::Refused, Some(&problem.detail)).await;
         Err(problem)
     }
 
@@ -121,23 +156,29 @@ impl Checked {
     pub(super) async fn record_submitted(
         &self,
         audit: &Audit,
-        of: Of,
+        of: AuditSubject,
         words: Option<&str>,
         submitted: &Result<Submitted, HttpProblem>,
     ) {
-        let result = match submitted {
+        let (result, detail) = match submitted {
             Ok(Submitted { is_new: true, .. }) => (AuditResult::Done, words),
             Ok(Submitted { is_new: false, .. }) => (AuditResult::Again, words),
             // What can be sent again later is not a refusal, and there may be much of it.
             Err(problem) if problem.retry_after.is_some() => return,
             Err(_) => result_of(submitted),
         };
-        self.record(audit, of, result).await;
+        self.record(audit, of, result, detail).await;
     }
 
     /// Records what the caller did to a run, or was refused. The action has been carried out already, so a failure to
     /// write the entry is only reported to the operator.
-    pub(crate) async fn record(&self, audit: &Audit, of: Of, (result, detail): (AuditResult, Option<&str>)) {
+    pub(crate) async fn record(
+        &self,
+        audit: &Audit,
+        of: AuditSubject,
+        result: AuditResult,
+        detail: Option<&str>,
+    ) {
         let Some(identity) = &self.0 else { return };
         let entry = AuditEntry {
             run: of.run.map(|run| RunId::new(&*short(&run))),
@@ -167,14 +208,14 @@ pub(crate) fn result_of<T>(done: &Result<T, HttpProblem>) -> (AuditResult, Optio
 
 /// The subject of an audit entry.
 #[derive(Clone, Debug)]
-pub(crate) struct Of {
+pub(crate) struct AuditSubject {
     pub(crate) action: AuditAction,
     pub(crate) run: Option<String>,
     pub(crate) key: Option<String>,
     pub(crate) binding: Option<String>,
 }
 
-impl Of {
+impl AuditSubject {
     /// The subject is a run.
     pub(crate) fn run(action: AuditAction, run: &str) -> Self {
         Self { action, run: Some(run.to_owned()), key: None, binding: None }
@@ -191,7 +232,7 @@ impl Of {
     }
 }
 
-impl Known {
+impl ApiCaller {
     /// Fails if the caller has the role in no domain.
     pub(super) fn expect(&self, role: Role) -> Result<(), HttpProblem> {
         if self.0.is(role) { Ok(()) } else { Err(forbidden(role)) }

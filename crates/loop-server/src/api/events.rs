@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::access::{Access, Known};
+use super::access::{Access, ApiCaller};
 use super::readers::{MAX_READERS, MAX_READERS_OF_ONE, ReaderPlace, Readers};
 use super::refuse::problem;
 use super::{Api, body};
@@ -35,7 +35,7 @@ struct EventQuery {
 /// `GET /v1/runs/{run}/events`.
 pub(super) async fn events(
     State(api): State<Api>,
-    known: Known,
+    known: ApiCaller,
     admission: Option<Extension<Admission>>,
     Path(id): Path<String>,
     headers: HeaderMap,

@@ -6,7 +6,7 @@ use loop_core::types::{RunId, StopClass};
 use loop_runtime::journal::list::{RunQuery, SearchTerms};
 use serde::Deserialize;
 
-use super::access::Known;
+use super::access::ApiCaller;
 use super::refuse::problem;
 use super::{Api, body};
 use crate::engine::{RunFilter, RunState};
@@ -30,7 +30,7 @@ pub(super) struct ListQuery {
 
 impl ListQuery {
     /// The filter for the journal, limited to the domains that the caller may see.
-    pub(super) async fn filter(self, api: &Api, known: &Known) -> Result<RunFilter, HttpProblem> {
+    pub(super) async fn filter(self, api: &Api, known: &ApiCaller) -> Result<RunFilter, HttpProblem> {
         let ListQuery { domain, state, reason, since, until, tag, text, words, cursor, limit: _ } = self;
         let domains = match domain {
             Some(domain) => {
@@ -71,7 +71,7 @@ fn class_of(name: &str) -> Option<StopClass> {
 
 /// Fails for a domain that is not served and of which the journal has no run. One that the caller may not see is
 /// reported as unknown.
-pub(super) async fn expect_domain(api: &Api, known: &Known, domain: &str) -> Result<(), HttpProblem> {
+pub(super) async fn expect_domain(api: &Api, known: &ApiCaller, domain: &str) -> Result<(), HttpProblem> {
     let of_domain = RunQuery { domains: Some(vec![domain.into()]), ..RunQuery::default() };
     if known.0.sees(domain) && (api.engine.domain(domain).is_some() || has_runs(api, &of_domain).await?) {
         return Ok(());
@@ -83,7 +83,7 @@ pub(super) async fn expect_domain(api: &Api, known: &Known, domain: &str) -> Res
 }
 
 /// Fails for a stop reason that no run can have.
-async fn expect_reason(api: &Api, known: &Known, reason: &str) -> Result<(), HttpProblem> {
+async fn expect_reason(api: &Api, known: &ApiCaller, reason: &str) -> Result<(), HttpProblem> {
     let is_own = |domain: &crate::engine::ServedDomain| {
         let own = &domain.domain.spec.stop_reasons;
         known.0.sees(domain.name()) && own.iter().any(|own| own.name.as_str() == reason)
@@ -104,7 +104,7 @@ async fn expect_reason(api: &Api, known: &Known, reason: &str) -> Result<(), Htt
 }
 
 /// Fails for a cursor that is not the id of a run. The run may have been deleted.
-async fn expect_cursor(api: &Api, known: &Known, cursor: &str) -> Result<(), HttpProblem> {
+async fn expect_cursor(api: &Api, known: &ApiCaller, cursor: &str) -> Result<(), HttpProblem> {
     let is_digit = |(at, byte): (usize, u8)| match at {
         8 | 13 | 18 | 23 => byte == b'-',
         _ => byte.is_ascii_hexdigit(),

@@ -1,6 +1,5 @@
 //! The document and the outcome of a run.
 
-use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use loop_core::{Outcome, Run};
@@ -10,21 +9,15 @@ use loop_runtime::report::{EvidenceDetail, Report};
 use loop_runtime::tools::ToolUses;
 use serde::Serialize;
 
-use super::Api;
-use super::access::{Access, Known};
+use super::access::{Access, RunTarget};
 use super::refuse::problem;
 use super::types::DocumentView;
 use crate::engine::Engine;
 use crate::problem::HttpProblem;
 
 /// `GET /v1/runs/{run}/document`: Markdown, or JSON if the client prefers it.
-pub(super) async fn document(
-    State(api): State<Api>,
-    known: Known,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, HttpProblem> {
-    let run = known.run(&api, &id, Access::Read).await?;
+pub(super) async fn document(request: RunTarget, headers: HeaderMap) -> Result<Response, HttpProblem> {
+    let (api, run) = request.run(Access::Read).await?;
     let (recorded, state) = api.engine.read(&run).await.map_err(problem)?;
     let (engine, as_json) = (api.engine.clone(), accepts_json(&headers));
     let making = move || {
@@ -43,12 +36,8 @@ pub(super) async fn document(
 }
 
 /// `GET /v1/runs/{run}/outcome`.
-pub(super) async fn outcome(
-    State(api): State<Api>,
-    known: Known,
-    Path(id): Path<String>,
-) -> Result<Response, HttpProblem> {
-    let run = known.run(&api, &id, Access::Read).await?;
+pub(super) async fn outcome(request: RunTarget) -> Result<Response, HttpProblem> {
+    let (api, run) = request.run(Access::Read).await?;
     let (recorded, state) = api.engine.read(&run).await.map_err(problem)?;
     let engine = api.engine.clone();
     let making = move || json(&engine, &state.spec().domain, &outcome_of(&recorded, &state)?);

@@ -1,7 +1,7 @@
 //! Routes by which people stop, instruct, approve, deny, answer and label runs, and the list of pending actions.
 
 use axum::body::Body;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use loop_core::run::StopMode;
@@ -10,7 +10,7 @@ use loop_runtime::journal::audit::AuditAction;
 use loop_runtime::journal::label::RunLabel;
 use serde::Deserialize;
 
-use super::access::{Access, Checked, Known, Of};
+use super::access::{Access, ApiCaller, AuditSubject, RunTarget};
 use super::refuse::problem;
 use super::runs::invalid;
 use super::types::{
@@ -22,21 +22,18 @@ use crate::caller::Role;
 use crate::engine::{EngineError, PersonDecision};
 use crate::problem::HttpProblem;
 
-/// The parts of a request that acts on a run.
-type Said = (State<Api>, Known, Checked, Path<String>, Body);
-
 /// Finds a run, checks the caller's right, acts on the run, records that, and returns the run's new state. Everything
 /// but the response is finished even if the client disconnects.
 async fn done<D>(
-    api: Api,
-    (known, checked): (Known, Checked),
-    (of, access): (Of, Access),
-    id: String,
+    request: RunTarget,
+    of: AuditSubject,
+    access: Access,
     action: impl FnOnce(Api, RunId) -> D + Send + 'static,
 ) -> Result<Response, HttpProblem>
 where
     D: Future<Output = Result<(), EngineError>> + Send,
 {
+    let RunTarget { api, known, checked, id } = request;
     let shared = api.clone();
     let found = async move {
         let run = known.run(&shared, &id, access).await?;
@@ -49,126 +46,103 @@ where
 }
 
 /// `POST /v1/runs/{run}/stop`.
-pub(super) async fn stop(
-    (State(api), known, checked, Path(id), body): Said,
-) -> Result<Response, HttpProblem> {
-    let of = Of::run(AuditAction::Stop, &id);
-    let StopRequest { mode } = checked.body(&api, &of, body).await?;
+pub(super) async fn stop(request: RunTarget, body: Body) -> Result<Response, HttpProblem> {
+    let of = AuditSubject::run(AuditAction::Stop, &request.id);
+    let StopRequest { mode } = request.checked.body(&request.api, &of, body).await?;
     let how = match mode {
         StopWhen::Gate => StopMode::AtGate,
         StopWhen::Now => StopMode::Now,
     };
-    let of = (of, Access::Steer);
-    done(api, (known, checked), of, id, move |api, run| async move { api.engine.stop(&run, how).await }).await
+    done(request, of, Access::Steer, move |api, run| async move { api.engine.stop(&run, how).await }).await
 }
 
 /// `POST /v1/runs/{run}/resume`.
-pub(super) async fn resume(
-    State(api): State<Api>,
-    known: Known,
-    checked: Checked,
-    Path(id): Path<String>,
-) -> Result<Response, HttpProblem> {
-    let of = (Of::run(AuditAction::Resume, &id), Access::Steer);
-    done(api, (known, checked), of, id, |api, run| async move { api.engine.resume(&run).await }).await
+pub(super) async fn resume(request: RunTarget) -> Result<Response, HttpProblem> {
+    let of = AuditSubject::run(AuditAction::Resume, &request.id);
+    done(request, of, Access::Steer, |api, run| async move { api.engine.resume(&run).await }).await
 }
 
 /// `POST /v1/runs/{run}/instructions`.
-pub(super) async fn instruct(
-    (State(api), known, checked, Path(id), body): Said,
-) -> Result<Response, HttpProblem> {
-    let of = Of::run(AuditAction::Instruct, &id);
-    let InstructRequest { text } = checked.body(&api, &of, body).await?;
-    let of = (of, Access::Steer);
+pub(super) async fn instruct(request: RunTarget, body: Body) -> Result<Response, HttpProblem> {
+    let of = AuditSubject::run(AuditAction::Instruct, &request.id);
+    let InstructRequest { text } = request.checked.body(&request.api, &of, body).await?;
     let action = move |api: Api, run| async move { api.engine.instruct(&run, text.trim().into()).await };
-    done(api, (known, checked), of, id, action).await
+    done(request, of, Access::Steer, action).await
 }
 
 /// Decides an action of a run. The request has the binding of what was shown.
 async fn decide(
-    api: Api,
-    callers: (Known, Checked),
-    (of, id): (Of, String),
-    (key, binding): (String, String),
+    request: RunTarget,
+    of: AuditSubject,
+    key: String,
+    binding: String,
     decision: PersonDecision,
 ) -> Result<Response, HttpProblem> {
-    let of = (of.shown(&key, &binding), Access::Decide);
+    let of = of.shown(&key, &binding);
     let action = move |api: Api, run| async move { api.engine.decide(&run, &key, &binding, decision).await };
-    done(api, callers, of, id, action).await
+    done(request, of, Access::Decide, action).await
 }
 
 /// `POST /v1/runs/{run}/approve`.
-pub(super) async fn approve(
-    (State(api), known, checked, Path(id), body): Said,
-) -> Result<Response, HttpProblem> {
-    let of = Of::run(AuditAction::Approve, &id);
-    let ApproveRequest { key, binding } = checked.body(&api, &of, body).await?;
+pub(super) async fn approve(request: RunTarget, body: Body) -> Result<Response, HttpProblem> {
+    let of = AuditSubject::run(AuditAction::Approve, &request.id);
+    let ApproveRequest { key, binding } = request.checked.body(&request.api, &of, body).await?;
     // The door has checked the token, so two tokens are two people.
-    let approval = PersonDecision::Approve { by: checked.approver(&known) };
-    decide(api, (known, checked), (of, id), (key, binding), approval).await
+    let approval = PersonDecision::Approve { by: request.checked.approver(&request.known) };
+    decide(request, of, key, binding, approval).await
 }
 
 /// `POST /v1/runs/{run}/deny`.
-pub(super) async fn deny(
-    (State(api), known, checked, Path(id), body): Said,
-) -> Result<Response, HttpProblem> {
-    let of = Of::run(AuditAction::Deny, &id);
-    let DenyRequest { key, binding, why } = checked.body(&api, &of, body).await?;
+pub(super) async fn deny(request: RunTarget, body: Body) -> Result<Response, HttpProblem> {
+    let of = AuditSubject::run(AuditAction::Deny, &request.id);
+    let DenyRequest { key, binding, why } = request.checked.body(&request.api, &of, body).await?;
     let why = match why.as_deref().map(str::trim) {
         None => "a person refused it",
         Some("") => {
             let blank = invalid("why: it is blank; say why, or leave it out");
-            return checked.refuse(&api, of.shown(&key, &binding), blank).await;
+            return request.checked.refuse(&request.api, of.shown(&key, &binding), blank).await;
         }
         Some(why) => why,
     };
     let denial = PersonDecision::Deny { why: why.into() };
-    decide(api, (known, checked), (of, id), (key, binding), denial).await
+    decide(request, of, key, binding, denial).await
 }
 
 /// `POST /v1/runs/{run}/answer`.
-pub(super) async fn answer(
-    (State(api), known, checked, Path(id), body): Said,
-) -> Result<Response, HttpProblem> {
-    let of = Of::run(AuditAction::Answer, &id);
-    let AnswerRequest { key, binding, text } = checked.body(&api, &of, body).await?;
+pub(super) async fn answer(request: RunTarget, body: Body) -> Result<Response, HttpProblem> {
+    let of = AuditSubject::run(AuditAction::Answer, &request.id);
+    let AnswerRequest { key, binding, text } = request.checked.body(&request.api, &of, body).await?;
     if text.trim().is_empty() {
         let blank = invalid("text: it is blank; give the answer, or deny the action");
-        return checked.refuse(&api, of.shown(&key, &binding), blank).await;
+        return request.checked.refuse(&request.api, of.shown(&key, &binding), blank).await;
     }
     let answer = PersonDecision::Answer { text: text.trim().into() };
-    decide(api, (known, checked), (of, id), (key, binding), answer).await
+    decide(request, of, key, binding, answer).await
 }
 
 /// `PUT /v1/runs/{run}/label`.
-pub(super) async fn label(
-    (State(api), known, checked, Path(id), body): Said,
-) -> Result<Response, HttpProblem> {
-    let of = Of::run(AuditAction::Label, &id);
-    let LabelRequest { label, note } = checked.body(&api, &of, body).await?;
-    let by = checked.approver(&known).to_string();
+pub(super) async fn label(request: RunTarget, body: Body) -> Result<Response, HttpProblem> {
+    let of = AuditSubject::run(AuditAction::Label, &request.id);
+    let LabelRequest { label, note } = request.checked.body(&request.api, &of, body).await?;
+    let by = request.checked.approver(&request.known).to_string();
     match RunLabel::new(label, &note, &by) {
-        Ok(label) => labelled(api, (known, checked), (of, id), Some(label)).await,
-        Err(detail) => checked.refuse(&api, of, invalid(&detail)).await,
+        Ok(label) => labelled(request, of, Some(label)).await,
+        Err(detail) => request.checked.refuse(&request.api, of, invalid(&detail)).await,
     }
 }
 
 /// `DELETE /v1/runs/{run}/label`.
-pub(super) async fn unlabel(
-    State(api): State<Api>,
-    known: Known,
-    checked: Checked,
-    Path(id): Path<String>,
-) -> Result<Response, HttpProblem> {
-    labelled(api, (known, checked), (Of::run(AuditAction::Unlabel, &id), id), None).await
+pub(super) async fn unlabel(request: RunTarget) -> Result<Response, HttpProblem> {
+    let of = AuditSubject::run(AuditAction::Unlabel, &request.id);
+    labelled(request, of, None).await
 }
 
 async fn labelled(
-    api: Api,
-    (known, checked): (Known, Checked),
-    (of, id): (Of, String),
+    request: RunTarget,
+    of: AuditSubject,
     label: Option<RunLabel>,
 ) -> Result<Response, HttpProblem> {
+    let RunTarget { api, known, checked, id } = request;
     let (shared, words) = (api.clone(), label.as_ref().map(RunLabel::in_words));
     let found = async move {
         let run = known.run(&shared, &id, Access::Label).await?;
@@ -190,7 +164,7 @@ struct PendingQuery {
 /// `GET /v1/pending`.
 pub(super) async fn pending(
     State(api): State<Api>,
-    known: Known,
+    known: ApiCaller,
     RawQuery(query): RawQuery,
 ) -> Result<Response, HttpProblem> {
     if !known.0.is(Role::Approve) {

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Extension, Path, RawQuery, State};
+use axum::extract::{Extension, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use loop_core::types::{Digest, RunId, TraceParent};
+use loop_core::types::{Digest, RunId};
 use loop_runtime::journal::audit::AuditAction;
 use serde_json::Value;
 
-use super::access::{Access, Checked, Known, Of, run_for, unauthorized};
+use super::access::{Access, ApiCaller, AuditSubject, DoorIdentity, RunTarget, run_for, unauthorized};
 use super::filters::ListQuery;
 use super::refuse::problem;
 use super::types::{ForkRequest, RetryRequest, SubmitRequest};
@@ -24,21 +24,17 @@ use crate::problem::HttpProblem;
 /// `POST /v1/runs`.
 pub(super) async fn submit(
     State(api): State<Api>,
-    known: Known,
-    checked: Checked,
+    known: ApiCaller,
+    checked: DoorIdentity,
     admission: Option<Extension<Admission>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, HttpProblem> {
-    let key = key_of(&headers);
-    // One that is not a traceparent is ignored, as the W3C demands.
-    let traceparent = body::single(&headers, "traceparent").ok().flatten();
-    let traceparent = traceparent.and_then(|value| value.to_str().ok()?.parse().ok());
-    let shared = api.clone();
+    let (shared, sent) = (api.clone(), headers.clone());
     // In a task of its own, so that it is recorded also where the client closes the connection meanwhile.
     let task = tokio::spawn(async move {
-        let submitted = accept(&shared, &known, &checked, (key, traceparent), body).await;
-        let of = Of::submission(submitted.as_ref().ok().map(|submitted| &submitted.run));
+        let submitted = accept(&shared, &known, &checked, &sent, body).await;
+        let of = AuditSubject::submission(submitted.as_ref().ok().map(|submitted| &submitted.run));
         checked.record_submitted(&shared.audit, of, None, &submitted).await;
         submitted
     });
@@ -68,36 +64,42 @@ async fn shown(
 
 /// `POST /v1/runs/{run}/fork`.
 pub(super) async fn fork(
-    (State(api), known, checked, Path(id)): (State<Api>, Known, Checked, Path<String>),
-    (admission, headers): (Option<Extension<Admission>>, HeaderMap),
+    request: RunTarget,
+    admission: Option<Extension<Admission>>,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<Response, HttpProblem> {
-    let of = Of::run(AuditAction::Fork, &id);
-    let ForkRequest { entry, settings } = checked.body(&api, &of, body).await?;
-    let from = RunFrom::Fork { run: RunId::new(&*id), entry };
-    let (at, who) = ((&api.engine, &api.audit), (&known.0, checked));
-    let submitted = begin_from(at, who, from, texts(settings), key_of(&headers)).await?;
+    let of = AuditSubject::run(AuditAction::Fork, &request.id);
+    let ForkRequest { entry, settings } = request.checked.body(&request.api, &of, body).await?;
+    let from = RunFrom::Fork { run: RunId::new(&*request.id), entry };
+    let RunTarget { api, known, checked, .. } = request;
+    let (settings, key) = (texts(settings), key_of(&headers));
+    let submitted = begin_from(&api.engine, &api.audit, &known.0, checked, from, settings, key).await?;
     shown(&api, submitted, &headers, admission).await
 }
 
 /// `POST /v1/runs/{run}/retry`.
 pub(super) async fn retry(
-    (State(api), known, checked, Path(id)): (State<Api>, Known, Checked, Path<String>),
-    (admission, headers): (Option<Extension<Admission>>, HeaderMap),
+    request: RunTarget,
+    admission: Option<Extension<Admission>>,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<Response, HttpProblem> {
-    let of = Of::run(AuditAction::Retry, &id);
-    let RetryRequest { settings } = checked.body(&api, &of, body).await?;
-    let from = RunFrom::Retry { run: RunId::new(&*id) };
-    let (at, who) = ((&api.engine, &api.audit), (&known.0, checked));
-    let submitted = begin_from(at, who, from, texts(settings), key_of(&headers)).await?;
+    let of = AuditSubject::run(AuditAction::Retry, &request.id);
+    let RetryRequest { settings } = request.checked.body(&request.api, &of, body).await?;
+    let from = RunFrom::Retry { run: RunId::new(&*request.id) };
+    let RunTarget { api, known, checked, .. } = request;
+    let (settings, key) = (texts(settings), key_of(&headers));
+    let submitted = begin_from(&api.engine, &api.audit, &known.0, checked, from, settings, key).await?;
     shown(&api, submitted, &headers, admission).await
 }
 
 /// Begins a run from another run. The caller needs the right to steer that one. The start is recorded.
 pub(crate) async fn begin_from(
-    (engine, audit): (&Engine, &Audit),
-    (caller, checked): (&Caller, Checked),
+    engine: &Engine,
+    audit: &Audit,
+    caller: &Caller,
+    checked: DoorIdentity,
     from: RunFrom,
     settings: Vec<(String, String)>,
     key: Result<Option<String>, HttpProblem>,
@@ -117,7 +119,7 @@ pub(crate) async fn begin_from(
             engine.submit(new).await.map_err(problem)
         };
         let submitted = beginning.await;
-        let of = Of::run(action, run.as_str());
+        let of = AuditSubject::run(action, run.as_str());
         let words = submitted.as_ref().ok().map(|submitted| format!("it is run {}", submitted.run));
         checked.record_submitted(&audit, of, words.as_deref(), &submitted).await;
         submitted
@@ -143,13 +145,16 @@ fn texts(settings: BTreeMap<String, Value>) -> Vec<(String, String)> {
 /// Parses a submission, checks the caller's rights, and accepts it.
 async fn accept(
     api: &Api,
-    known: &Known,
-    checked: &Checked,
-    (key, traceparent): (Result<Option<String>, HttpProblem>, Option<TraceParent>),
+    known: &ApiCaller,
+    checked: &DoorIdentity,
+    headers: &HeaderMap,
     body: Body,
 ) -> Result<Submitted, HttpProblem> {
     known.expect(Role::Submit)?;
-    let key = key?;
+    let key = key_of(headers)?;
+    // One that is not a traceparent is ignored, as the W3C demands.
+    let traceparent = body::single(headers, "traceparent").ok().flatten();
+    let traceparent = traceparent.and_then(|value| value.to_str().ok()?.parse().ok());
     let request: SubmitRequest = body::json(api, body).await?;
     let domain = match &request.domain {
         Some(domain) => Some(domain.clone()),
@@ -211,13 +216,11 @@ async fn waited(
 
 /// `GET /v1/runs/{run}`.
 pub(super) async fn one(
-    State(api): State<Api>,
-    known: Known,
+    request: RunTarget,
     admission: Option<Extension<Admission>>,
-    Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, HttpProblem> {
-    let run = known.run(&api, &id, Access::Read).await?;
+    let (api, run) = request.run(Access::Read).await?;
     waited(&api, &run, &headers, admission).await?;
     let view = api.engine.view(&run).await.map_err(problem)?;
     Ok(tagged(&headers, &view))
@@ -244,7 +247,7 @@ fn tagged(headers: &HeaderMap, view: &RunView) -> Response {
 /// `GET /v1/runs`.
 pub(super) async fn list(
     State(api): State<Api>,
-    known: Known,
+    known: ApiCaller,
     RawQuery(query): RawQuery,
 ) -> Result<Response, HttpProblem> {
     known.expect(Role::Read)?;

@@ -7,7 +7,7 @@ use loop_runtime::journal::Journal as _;
 use loop_runtime::journal::audit::AuditAction;
 
 use super::Api;
-use super::access::{Checked, Known, Of};
+use super::access::{ApiCaller, AuditSubject, DoorIdentity};
 use super::refuse::problem;
 use super::types::{DomainList, DomainView, HealthView, OutboxList, OutboxMessage};
 use crate::caller::Role;
@@ -15,7 +15,7 @@ use crate::doors::AuditQuery;
 use crate::problem::HttpProblem;
 
 /// `GET /v1/domains`.
-pub(super) async fn domains(State(api): State<Api>, known: Known) -> Response {
+pub(super) async fn domains(State(api): State<Api>, known: ApiCaller) -> Response {
     let load = api.engine.load();
     let seen = api.engine.domains().filter(|domain| known.0.sees(domain.name()));
     let view = |domain: &crate::engine::ServedDomain| {
@@ -36,7 +36,7 @@ pub(super) async fn domains(State(api): State<Api>, known: Known) -> Response {
 }
 
 /// `GET /v1/outbox`.
-pub(super) async fn outbox(State(api): State<Api>, known: Known) -> Result<Response, HttpProblem> {
+pub(super) async fn outbox(State(api): State<Api>, known: ApiCaller) -> Result<Response, HttpProblem> {
     known.expect(Role::Admin)?;
     let queued = api.engine.journal().outbox().await.map_err(|error| problem(error.into()))?;
     let mut messages = Vec::new();
@@ -60,8 +60,8 @@ pub(super) async fn outbox(State(api): State<Api>, known: Known) -> Result<Respo
 /// `DELETE /v1/outbox/{message}`.
 pub(super) async fn drop_message(
     State(api): State<Api>,
-    known: Known,
-    checked: Checked,
+    known: ApiCaller,
+    checked: DoorIdentity,
     Path(id): Path<String>,
 ) -> Result<Response, HttpProblem> {
     known.expect(Role::Admin)?;
@@ -77,7 +77,7 @@ pub(super) async fn drop_message(
         return Err(unknown());
     }
     let run = Some(found.message.run.as_str().to_owned());
-    let of = Of { action: AuditAction::DropMessage, run, key: Some(id.clone()), binding: None };
+    let of = AuditSubject { action: AuditAction::DropMessage, run, key: Some(id.clone()), binding: None };
     let shared = api.clone();
     let action = async move {
         match shared.engine.journal().drop_message(&id).await.map_err(|error| problem(error.into())) {
@@ -93,7 +93,7 @@ pub(super) async fn drop_message(
 /// `GET /v1/audit`.
 pub(super) async fn audit(
     State(api): State<Api>,
-    known: Known,
+    known: ApiCaller,
     RawQuery(query): RawQuery,
 ) -> Result<Response, HttpProblem> {
     let query: AuditQuery = super::body::query(query.as_deref())?;
@@ -101,7 +101,7 @@ pub(super) async fn audit(
 }
 
 /// Whether the caller may see the domain of a run.
-async fn sees(api: &Api, known: &Known, run: &loop_core::types::RunId) -> Result<bool, HttpProblem> {
+async fn sees(api: &Api, known: &ApiCaller, run: &loop_core::types::RunId) -> Result<bool, HttpProblem> {
     let owner = api.engine.owner(run).await.map_err(problem)?;
     Ok(owner.is_some_and(|(domain, _)| known.0.sees(&domain)))
 }
@@ -121,7 +121,7 @@ pub(super) async fn ready(State(api): State<Api>) -> Response {
 }
 
 /// `GET /metrics`.
-pub(super) async fn metrics(State(api): State<Api>, known: Known) -> Result<Response, HttpProblem> {
+pub(super) async fn metrics(State(api): State<Api>, known: ApiCaller) -> Result<Response, HttpProblem> {
     known.expect(Role::Read)?;
     let budgets = api.engine.all_budgets().await;
     let text = api.metrics.text(&api.engine, &api.audit, &budgets, &known.0);

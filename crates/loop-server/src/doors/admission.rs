@@ -4,24 +4,24 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use super::guard::Inside;
+use super::guard::DoorState;
 use super::secret::SecretHash;
 use super::sessions::Holder;
-use super::watched::{AGAIN, Match};
+use super::watched::{AGAIN, TokenMatch};
 use super::who::of_token;
 use crate::caller::Caller;
 
 /// The token or session by which a request was admitted. It is in the extensions of each request that has a [`Caller`].
 #[derive(Clone)]
 pub struct Admission {
-    inside: Arc<Inside>,
+    inside: Arc<DoorState>,
     caller: Caller,
-    by: By,
+    by: AuthVia,
 }
 
 /// The credential of the caller.
 #[derive(Clone)]
-pub(super) enum By {
+pub(super) enum AuthVia {
     Token(SecretHash),
     Session(Arc<str>),
 }
@@ -33,7 +33,7 @@ impl fmt::Debug for Admission {
 }
 
 impl Admission {
-    pub(super) fn new(inside: &Arc<Inside>, caller: Caller, by: By) -> Self {
+    pub(super) fn new(inside: &Arc<DoorState>, caller: Caller, by: AuthVia) -> Self {
         Self { inside: Arc::clone(inside), caller, by }
     }
 
@@ -48,15 +48,15 @@ impl Admission {
     /// second.
     pub fn is_valid(&self) -> bool {
         let token = match &self.by {
-            By::Token(hash) => *hash,
-            By::Session(session) => match self.inside.sessions.find(session) {
+            AuthVia::Token(hash) => *hash,
+            AuthVia::Session(session) => match self.inside.sessions.find(session) {
                 Some(Holder::Token(hash)) => hash,
                 Some(Holder::Local) => return true,
                 None => return false,
             },
         };
         let found = self.inside.config.tokens.as_ref().map(|tokens| tokens.again(&token));
-        let Some(Match::Valid(token)) = found else { return false };
+        let Some(TokenMatch::Valid(token)) = found else { return false };
         of_token(&token, IpAddr::V4(Ipv4Addr::UNSPECIFIED)).caller == self.caller
     }
 }

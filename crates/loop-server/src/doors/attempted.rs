@@ -9,19 +9,19 @@ use loop_core::types::RunId;
 use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
 
 use super::audit::short;
-use super::guard::Inside;
+use super::guard::DoorState;
 use super::identity::unknown;
-use super::refusal::Refused;
+use super::refusal::Refusal;
 
 /// A change that a request asks for.
-pub(super) struct Attempted {
+pub(super) struct AttemptedChange {
     action: AuditAction,
     run: Option<RunId>,
     key: Option<Arc<str>>,
     headers: HeaderMap,
 }
 
-impl Attempted {
+impl AttemptedChange {
     /// The change that a request asks for, by its method and path. `None`: it is not recorded.
     pub(super) fn of(request: &Request) -> Option<Self> {
         let steps: Vec<&str> = request.uri().path().trim_matches('/').split('/').collect();
@@ -54,10 +54,10 @@ impl Attempted {
     }
 }
 
-impl Inside {
+impl DoorState {
     /// Records a refused change. It is refused even if it cannot be recorded.
-    pub(super) async fn record(&self, attempted: Attempted, refused: &Refused, from: IpAddr) {
-        let Attempted { action, run, key, headers } = attempted;
+    pub(super) async fn record(&self, attempted: AttemptedChange, refused: &Refusal, from: IpAddr) {
+        let AttemptedChange { action, run, key, headers } = attempted;
         let who = self.recognised(&headers, from);
         // A known caller has a limit in the log itself.
         if who.is_none() && self.changes.fail(from).is_err() {
@@ -83,7 +83,7 @@ mod tests {
     fn a_change_is_known_by_its_method_and_path() {
         let of = |method: &str, path: &str| {
             let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
-            Attempted::of(&request).map(|it| {
+            AttemptedChange::of(&request).map(|it| {
                 let run = it.run.map_or_else(String::new, |run| run.to_string());
                 format!("{} {run}{}", it.action.name(), it.key.as_deref().unwrap_or_default())
             })

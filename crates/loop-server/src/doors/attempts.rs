@@ -20,11 +20,11 @@ const MAX_ADDRESSES: usize = 4_096;
 /// The failed logins of the current minute.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
-    state: Mutex<State>,
+    state: Mutex<AttemptCounts>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct AttemptCounts {
     ends: Option<Instant>,
     in_all: u32,
     of: HashMap<IpAddr, u32>,
@@ -38,7 +38,7 @@ impl Attempts {
         let ends = match state.ends {
             Some(ends) if ends > now => ends,
             _ => {
-                *state = State::default();
+                *state = AttemptCounts::default();
                 *state.ends.insert(now + WINDOW)
             }
         };

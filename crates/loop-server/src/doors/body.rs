@@ -12,7 +12,7 @@ use tokio::time::Sleep;
 
 /// Why a body was cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum BodyCut {
     /// It is larger than it may be.
     TooLarge,
     /// It took too long.
@@ -21,21 +21,21 @@ pub(super) enum Cut {
 
 /// Whether a body was cut, for the code that writes the response.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fate(Arc<AtomicU8>);
+pub(super) struct BodyFate(Arc<AtomicU8>);
 
-impl Fate {
-    pub(super) fn cut(&self) -> Option<Cut> {
+impl BodyFate {
+    pub(super) fn cut(&self) -> Option<BodyCut> {
         match self.0.load(Ordering::Acquire) {
-            1 => Some(Cut::TooLarge),
-            2 => Some(Cut::TooSlow),
+            1 => Some(BodyCut::TooLarge),
+            2 => Some(BodyCut::TooSlow),
             _ => None,
         }
     }
 
-    fn set(&self, cut: Cut) -> axum::Error {
+    fn set(&self, cut: BodyCut) -> axum::Error {
         let (code, text) = match cut {
-            Cut::TooLarge => (1, "the body is too large"),
-            Cut::TooSlow => (2, "the body took too long"),
+            BodyCut::TooLarge => (1, "the body is too large"),
+            BodyCut::TooSlow => (2, "the body took too long"),
         };
         self.0.store(code, Ordering::Release);
         axum::Error::new(std::io::Error::other(text))
@@ -47,12 +47,12 @@ struct Limited {
     inner: Body,
     left: u64,
     deadline: Pin<Box<Sleep>>,
-    fate: Fate,
+    fate: BodyFate,
 }
 
 /// Limits a body, and returns a handle that tells later whether it was cut.
-pub(super) fn limited(inner: Body, bytes: u64, time: Duration) -> (Body, Fate) {
-    let fate = Fate::default();
+pub(super) fn limited(inner: Body, bytes: u64, time: Duration) -> (Body, BodyFate) {
+    let fate = BodyFate::default();
     let deadline = Box::pin(tokio::time::sleep(time));
     let limited = Limited { inner, left: bytes, deadline, fate: fate.clone() };
     (Body::new(limited), fate)
@@ -71,13 +71,13 @@ impl HttpBody for Limited {
             let Some(frame) = frame.transpose()? else { return Poll::Ready(None) };
             let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
             let Some(left) = this.left.checked_sub(bytes) else {
-                return Poll::Ready(Some(Err(this.fate.set(Cut::TooLarge))));
+                return Poll::Ready(Some(Err(this.fate.set(BodyCut::TooLarge))));
             };
             this.left = left;
             return Poll::Ready(Some(Ok(frame)));
         }
         ready!(this.deadline.as_mut().poll(context));
-        Poll::Ready(Some(Err(this.fate.set(Cut::TooSlow))))
+        Poll::Ready(Some(Err(this.fate.set(BodyCut::TooSlow))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -9,13 +9,13 @@ use axum::http::{HeaderValue, StatusCode, header};
 
 use futures::{StreamExt as _, stream};
 
-use super::body::{Cut, limited};
+use super::body::{BodyCut, limited};
 use super::form;
-use super::refusal::{Refused, cut_body, forbidden, malformed};
+use super::refusal::{Refusal, cut_body, forbidden, malformed};
 use super::sessions::is_csrf_of;
 
 /// Checks that a change with a cookie contains the CSRF token of the session.
-pub(super) async fn check_csrf(request: Request, session: &str, time: Duration) -> Result<Request, Refused> {
+pub(super) async fn check_csrf(request: Request, session: &str, time: Duration) -> Result<Request, Refusal> {
     let missing = || forbidden("the form has expired or is not of this session; load its page again");
     let given: Vec<_> = request.headers().get_all("x-csrf-token").iter().collect();
     if !given.is_empty() {
@@ -34,7 +34,7 @@ pub(super) async fn check_csrf(request: Request, session: &str, time: Duration) 
     let (parts, body) = request.into_parts();
     let (body, fate) = limited(body, MAX_FORM, time);
     let bytes = to_bytes(body, usize::MAX).await.map_err(|_| match fate.cut() {
-        Some(cut) => Refused::from(cut_body(cut)).closing(),
+        Some(cut) => Refusal::from(cut_body(cut)).closing(),
         None => not_whole(),
     })?;
     let given = std::str::from_utf8(&bytes).ok().and_then(|form| form::field(form, "csrf"));
@@ -51,7 +51,7 @@ async fn check_first_part(
     session: &str,
     boundary: &str,
     time: Duration,
-) -> Result<Option<Request>, Refused> {
+) -> Result<Option<Request>, Refusal> {
     let (parts, body) = request.into_parts();
     let mut rest = body.into_data_stream();
     let mut read: Vec<u8> = Vec::new();
@@ -71,14 +71,14 @@ async fn check_first_part(
         }
     };
     let is_own = tokio::time::timeout(time, reading).await;
-    if !is_own.map_err(|_| Refused::from(cut_body(Cut::TooSlow)).closing())?? {
+    if !is_own.map_err(|_| Refusal::from(cut_body(BodyCut::TooSlow)).closing())?? {
         return Ok(None);
     }
     let whole = stream::once(async { Ok(Bytes::from(read)) }).chain(rest);
     Ok(Some(Request::from_parts(parts, Body::from_stream(whole))))
 }
 
-fn not_whole() -> Refused {
+fn not_whole() -> Refusal {
     malformed(StatusCode::BAD_REQUEST, "the body is not whole; send it again")
 }
 

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse as _, Response};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::admission::Admission;
-use super::attempted::Attempted;
+use super::attempted::AttemptedChange;
 use super::attempts::Attempts;
 use super::audit::Audit;
 use super::body::limited;
@@ -24,13 +24,13 @@ use super::identity::Identity;
 use super::listen::DoorLimits;
 use super::login;
 use super::page_request::PageRequest;
-use super::refusal::{Refused, cut_body, malformed, refused, too_slow_route};
+use super::refusal::{Refusal, cut_body, malformed, refused, too_slow_route};
 use super::secret::{NoRandomBytes, Secret};
 use super::sessions::Sessions;
 use super::shape::{check_form, needless_body};
 use super::site::{check_origin, check_site};
 use super::watched::WatchedTokens;
-use super::who::Known;
+use super::who::Sender;
 use crate::problem::HttpProblem;
 
 /// The configuration of a door.
@@ -65,10 +65,10 @@ pub enum NotADoor {
 /// The door of a server: it authenticates and checks every request. Clones are the same door.
 #[derive(Clone, Debug)]
 pub struct Doors {
-    pub(super) inside: Arc<Inside>,
+    pub(super) inside: Arc<DoorState>,
 }
 
-pub(super) struct Inside {
+pub(super) struct DoorState {
     pub(super) config: DoorsConfig,
     pub(super) sessions: Sessions,
     pub(super) attempts: Attempts,
@@ -78,9 +78,9 @@ pub(super) struct Inside {
     pub(super) cookie: [String; 2],
 }
 
-impl fmt::Debug for Inside {
+impl fmt::Debug for DoorState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inside").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("DoorState").field("config", &self.config).finish_non_exhaustive()
     }
 }
 
@@ -96,7 +96,7 @@ impl Doors {
         let port = config.listen.port();
         let cookie = [format!("loopgate_{port}"), format!("__Host-loopgate_{port}")];
         let (sessions, attempts, changes) = (Sessions::default(), Attempts::default(), Attempts::default());
-        Ok(Self { inside: Arc::new(Inside { config, sessions, attempts, changes, cookie }) })
+        Ok(Self { inside: Arc::new(DoorState { config, sessions, attempts, changes, cookie }) })
     }
 
     /// A one-time code for the person at this machine, for `/login?code=…`. `None`: other machines can reach the
@@ -131,7 +131,7 @@ async fn answer(State(doors): State<Doors>, request: Request, next: Next) -> Res
     let page = PageRequest::of(&request);
     let mut reader = None;
     let mut response = match doors.inside.admit(request).await {
-        Ok(Admitted { mut request, fate }) => {
+        Ok(AdmittedRequest { mut request, fate }) => {
             reader = request.extensions().get::<Identity>().cloned();
             let needless = needless_body(&request);
             if needless.is_some() {
@@ -149,7 +149,7 @@ async fn answer(State(doors): State<Doors>, request: Request, next: Next) -> Res
                 (_, None) => as_problem(answered),
             }
         }
-        Err(Refused { problem, is_closed, asks_token }) => {
+        Err(Refusal { problem, is_closed, asks_token }) => {
             let has_tokens = doors.inside.config.tokens.is_some();
             let mut response = match page.wants_page && asks_token {
                 true => login::page_of(&problem, has_tokens, page.again.as_deref(), page.is_linked),
@@ -167,18 +167,18 @@ async fn answer(State(doors): State<Doors>, request: Request, next: Next) -> Res
     response
 }
 
-struct Admitted {
+struct AdmittedRequest {
     request: Request,
-    fate: super::body::Fate,
+    fate: super::body::BodyFate,
 }
 
-impl Inside {
+impl DoorState {
     /// Checks a request. A change from a page of another site, or with a forged token, is recorded.
-    async fn admit(self: &Arc<Self>, request: Request) -> Result<Admitted, Refused> {
+    async fn admit(self: &Arc<Self>, request: Request) -> Result<AdmittedRequest, Refusal> {
         check_form(&request, &self.config.limits)?;
         let name = self.host(request.headers())?;
         let from = self.from(&request);
-        let attempted = Attempted::of(&request);
+        let attempted = AttemptedChange::of(&request);
         let refused = match self.identified(request, name, from).await {
             Ok(admitted) => return Ok(admitted),
             Err(refused) => refused,
@@ -197,16 +197,16 @@ impl Inside {
         mut request: Request,
         name: &Name,
         from: IpAddr,
-    ) -> Result<Admitted, Refused> {
+    ) -> Result<AdmittedRequest, Refusal> {
         let limits = &self.config.limits;
         let is_change = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         check_origin(request.headers(), name)?;
         let is_login = request.uri().path() == login::LOGIN;
         let is_open = is_login || is_open_to_all(request.uri().path());
-        request.extensions_mut().insert(Client(from));
+        request.extensions_mut().insert(ClientAddress(from));
         if !is_open || request.uri().path() == login::LOGOUT {
             let known = self.identify(request.headers(), from).await?;
-            if let Known { identity: Identity { csrf: Some(_), .. }, session: Some(session), .. } = &known {
+            if let Sender { identity: Identity { csrf: Some(_), .. }, session: Some(session), .. } = &known {
                 check_site(request.headers(), name, is_change)?;
                 if is_change {
                     request = check_csrf(request, session, limits.body_time.min(FORM_TIME)).await?;
@@ -225,11 +225,11 @@ impl Inside {
         }
         let (parts, body) = request.into_parts();
         let (body, fate) = limited(body, limits.body_bytes, limits.body_time);
-        Ok(Admitted { request: Request::from_parts(parts, body), fate })
+        Ok(AdmittedRequest { request: Request::from_parts(parts, body), fate })
     }
 
     /// The name of the server in the request.
-    fn host(&self, headers: &HeaderMap) -> Result<&Name, Refused> {
+    fn host(&self, headers: &HeaderMap) -> Result<&Name, Refusal> {
         let mut given = headers.get_all(header::HOST).iter();
         let (Some(host), None) = (given.next(), given.next()) else {
             return Err(malformed(
@@ -252,7 +252,7 @@ pub(super) struct Session(pub(super) Arc<str>);
 
 /// The address of the client of a request.
 #[derive(Clone, Copy)]
-pub(super) struct Client(pub(super) IpAddr);
+pub(super) struct ClientAddress(pub(super) IpAddr);
 
 /// Whether browsers reach the server by TLS under the name in this request.
 #[derive(Clone, Copy)]

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tower::ServiceExt as _;
 
-use super::stall::Stalling;
+use super::stall::StallLimited;
 use crate::problem::HttpProblem;
 
 /// Limits on connections and requests. They bound every buffer of a connection.
@@ -92,7 +92,7 @@ pub async fn serve(
     short.keep_alive(false).header_read_timeout(limits.header_time.min(RESERVE_TIME));
     let places = |connections, of_one| {
         let proxies = proxies.clone();
-        Arc::new(Places { connections, of_one, proxies, taken: Mutex::default() })
+        Arc::new(ConnectionSlots { connections, of_one, proxies, taken: Mutex::default() })
     };
     let reserve = places(RESERVE, RESERVE_OF_ONE);
     let places = places(limits.connections, limits.connections_of_one);
@@ -110,22 +110,22 @@ pub async fn serve(
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        match Places::take(&places, peer.ip()) {
+        match ConnectionSlots::take(&places, peer.ip()) {
             Some(place) => {
                 // A piece of an answer is not held back for the next one.
                 let _ = stream.set_nodelay(true);
                 let (http, router, leaving) = (http.clone(), router.clone(), leaving.clone());
-                let stream = Stalling::new(stream, limits.stall_time);
+                let stream = StallLimited::new(stream, limits.stall_time);
                 connections.spawn(async move {
                     connection(http, stream, peer, router, leaving).await;
                     drop(place);
                 });
             }
-            None => match Places::take(&reserve, peer.ip()) {
+            None => match ConnectionSlots::take(&reserve, peer.ip()) {
                 Some(place) => {
                     let (http, leaving) = (short.clone(), leaving.clone());
                     let router = router.clone().layer(from_fn(only_probes));
-                    let stream = Stalling::new(stream, limits.stall_time.min(RESERVE_TIME));
+                    let stream = StallLimited::new(stream, limits.stall_time.min(RESERVE_TIME));
                     connections.spawn(async move {
                         let answered = connection(http, stream, peer, router, leaving);
                         // The deadline is for the whole connection, which has one request.
@@ -146,7 +146,7 @@ pub async fn serve(
 
 async fn connection(
     http: http1::Builder,
-    stream: Stalling<TcpStream>,
+    stream: StallLimited<TcpStream>,
     peer: SocketAddr,
     router: Router,
     mut leaving: watch::Receiver<()>,
@@ -204,7 +204,7 @@ const RESERVE_OF_ONE: usize = 8;
 /// How long a connection in the reserve lasts at most.
 const RESERVE_TIME: Duration = Duration::from_secs(2);
 
-struct Places {
+struct ConnectionSlots {
     connections: usize,
     of_one: usize,
     proxies: Vec<IpAddr>,
@@ -212,13 +212,13 @@ struct Places {
 }
 
 /// The permit of one connection.
-struct Place {
-    places: Arc<Places>,
+struct ConnectionSlot {
+    places: Arc<ConnectionSlots>,
     of: IpAddr,
 }
 
-impl Places {
-    fn take(places: &Arc<Self>, of: IpAddr) -> Option<Place> {
+impl ConnectionSlots {
+    fn take(places: &Arc<Self>, of: IpAddr) -> Option<ConnectionSlot> {
         let of = of.to_canonical();
         let mut taken = places.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let own = taken.get(&of).copied().unwrap_or_default();
@@ -228,11 +228,11 @@ impl Places {
             return None;
         }
         taken.insert(of, own + 1);
-        Some(Place { places: Arc::clone(places), of })
+        Some(ConnectionSlot { places: Arc::clone(places), of })
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut taken = self.places.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = taken.get_mut(&self.of) {

@@ -12,10 +12,10 @@ use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
 use maud::{DOCTYPE, Markup, html};
 
 use super::form;
-use super::guard::{Client, Doors, IsHttps, Session};
+use super::guard::{ClientAddress, Doors, IsHttps, Session};
 use super::identity::{Identity, unknown};
 use super::page_request::is_page;
-use super::refusal::Refused;
+use super::refusal::Refusal;
 use super::sessions::{Holder, SESSION_LIFETIME};
 use super::who::of_token;
 use crate::pages::PagePlace;
@@ -35,7 +35,7 @@ pub(super) fn routes(doors: &Doors) -> Router {
 /// `GET /login?code=…`: begins a session for the person at this machine. Without a code it shows the login form.
 async fn by_code(
     State(doors): State<Doors>,
-    Extension(Client(from)): Extension<Client>,
+    Extension(ClientAddress(from)): Extension<ClientAddress>,
     Extension(IsHttps(is_https)): Extension<IsHttps>,
     request: Request,
 ) -> Response {
@@ -64,13 +64,13 @@ async fn by_code(
         return page(StatusCode::FORBIDDEN, "This address cannot be used", text, has_tokens);
     }
     let identity = inside.local(from);
-    begin(&doors, Holder::Local, &identity, (is_https, "/")).await
+    begin(&doors, Holder::Local, &identity, is_https, "/").await
 }
 
 /// `POST /login` with the field `token`: begins a session for its holder.
 async fn by_token(
     State(doors): State<Doors>,
-    Extension(Client(from)): Extension<Client>,
+    Extension(ClientAddress(from)): Extension<ClientAddress>,
     Extension(IsHttps(is_https)): Extension<IsHttps>,
     body: Body,
 ) -> Response {
@@ -86,7 +86,7 @@ async fn by_token(
     match inside.token(token.trim(), from).await {
         Ok(token) => {
             let to = to.as_deref().unwrap_or("/");
-            begin(&doors, Holder::Token(token.hash), &of_token(&token, from), (is_https, to)).await
+            begin(&doors, Holder::Token(token.hash), &of_token(&token, from), is_https, to).await
         }
         Err(refused) => page_of(refused.problem(), has_tokens, to.as_deref(), false),
     }
@@ -94,7 +94,7 @@ async fn by_token(
 
 const MAX_FORM: usize = 4_096;
 
-async fn begin(doors: &Doors, holder: Holder, identity: &Identity, (is_https, to): (bool, &str)) -> Response {
+async fn begin(doors: &Doors, holder: Holder, identity: &Identity, is_https: bool, to: &str) -> Response {
     let inside = &doors.inside;
     let has_tokens = inside.config.tokens.is_some();
     if let Err(refused) = inside.note(identity.entry(AuditAction::Login, AuditResult::Done)).await {
@@ -135,9 +135,7 @@ async fn leave(
     session: Option<Extension<Session>>,
     headers: HeaderMap,
 ) -> Response {
-    let Some(Extension(Session(session))) = session else {
-        return no_session().into_response();
-    };
+    let Some(Extension(Session(session))) = session else { return no_session().into_response() };
     let inside = &doors.inside;
     inside.sessions.end(&session);
     // It has ended in any case.
@@ -147,7 +145,7 @@ async fn leave(
     see_other(LOGIN, inside.set_cookie("", 0, is_https))
 }
 
-impl super::guard::Inside {
+impl super::guard::DoorState {
     fn set_cookie(&self, value: &str, seconds: u64, is_https: bool) -> String {
         let [plain, secure] = &self.cookie;
         let (name, more) = if is_https { (secure, "; Secure") } else { (plain, "") };
@@ -189,7 +187,7 @@ pub(super) fn page_of(
     response
 }
 
-impl Refused {
+impl Refusal {
     fn page(&self, has_tokens: bool) -> Response {
         page_of(self.problem(), has_tokens, None, false)
     }

@@ -10,7 +10,7 @@ use futures::{StreamExt as _, stream};
 
 use super::identity::Identity;
 use super::site::SITE;
-use crate::pages::shell::{READER, Waiting, reader, trouble};
+use crate::pages::shell::{READER, WaitingCount, reader, trouble};
 use crate::problem::HttpProblem;
 
 /// What a response depends on besides the route.
@@ -60,7 +60,7 @@ impl PageRequest {
 
 /// Adds the name of the reader to a page. The header is in the first chunk.
 fn named(response: Response, identity: &Identity) -> Response {
-    let waiting = response.extensions().get::<Waiting>().copied();
+    let waiting = response.extensions().get::<WaitingCount>().copied();
     let account: Arc<str> =
         if identity.has_token { Arc::clone(&identity.caller.name) } else { identity.account() };
     let mut name = Some(reader(&account, &identity.caller, waiting));

@@ -2,18 +2,18 @@
 
 use axum::http::StatusCode;
 
-use super::body::Cut;
+use super::body::BodyCut;
 use crate::problem::HttpProblem;
 
 /// A refused request.
-pub(super) struct Refused {
+pub(super) struct Refusal {
     pub(super) problem: HttpProblem,
     /// Whether the connection must be closed, since what follows may not be a request.
     pub(super) is_closed: bool,
     pub(super) asks_token: bool,
 }
 
-impl Refused {
+impl Refusal {
     /// The same refusal, after which the connection is closed.
     pub(super) fn closing(self) -> Self {
         Self { is_closed: true, ..self }
@@ -25,7 +25,7 @@ impl Refused {
     }
 }
 
-impl From<HttpProblem> for Refused {
+impl From<HttpProblem> for Refusal {
     fn from(problem: HttpProblem) -> Self {
         Self { problem, is_closed: false, asks_token: false }
     }
@@ -33,9 +33,9 @@ impl From<HttpProblem> for Refused {
 
 /// The refusal of a malformed request. What follows it on the connection cannot be trusted, so the connection is
 /// closed.
-pub(super) fn malformed(status: StatusCode, detail: &'static str) -> Refused {
+pub(super) fn malformed(status: StatusCode, detail: &'static str) -> Refusal {
     let problem = HttpProblem::new(status, "bad-request", "Not a valid request", detail);
-    Refused { problem, is_closed: true, asks_token: false }
+    Refusal { problem, is_closed: true, asks_token: false }
 }
 
 pub(super) fn refused(
@@ -43,26 +43,26 @@ pub(super) fn refused(
     name: &'static str,
     title: &'static str,
     detail: &'static str,
-) -> Refused {
+) -> Refusal {
     HttpProblem::new(status, name, title, detail).into()
 }
 
-pub(super) fn forbidden(detail: &'static str) -> Refused {
+pub(super) fn forbidden(detail: &'static str) -> Refusal {
     refused(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
 }
 
-pub(super) fn unauthorized(detail: &'static str) -> Refused {
+pub(super) fn unauthorized(detail: &'static str) -> Refusal {
     let problem = HttpProblem::new(StatusCode::UNAUTHORIZED, "unauthorized", "Not logged in", detail);
-    Refused { problem, is_closed: false, asks_token: true }
+    Refusal { problem, is_closed: false, asks_token: true }
 }
 
-pub(super) fn cut_body(cut: Cut) -> HttpProblem {
+pub(super) fn cut_body(cut: BodyCut) -> HttpProblem {
     match cut {
-        Cut::TooLarge => {
+        BodyCut::TooLarge => {
             let detail = "the body is larger than the server takes; send a smaller one";
             HttpProblem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Too large", detail)
         }
-        Cut::TooSlow => {
+        BodyCut::TooSlow => {
             let detail = "the body took too long; send it again on a faster connection";
             HttpProblem::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "Too slow", detail)
         }

@@ -19,12 +19,12 @@ const MAX_ACCOUNTS: usize = 16_384;
 /// The recent entries of each account.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    of: Mutex<HashMap<Arc<str>, Counted>>,
+    of: Mutex<HashMap<Arc<str>, RefusalCount>>,
     left_out: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Counted {
+struct RefusalCount {
     ends: Instant,
     recorded: u32,
     /// The entries left out since the last recorded one.
@@ -43,7 +43,7 @@ impl Refusals {
         if of.len() >= MAX_ACCOUNTS {
             of.retain(|_, counted| counted.ends > now);
         }
-        let fresh = || Counted { ends: now + WINDOW, recorded: 0, left_out: 0 };
+        let fresh = || RefusalCount { ends: now + WINDOW, recorded: 0, left_out: 0 };
         let counted = of.entry(Arc::clone(&entry.account)).or_insert_with(fresh);
         if counted.ends <= now {
             (counted.ends, counted.recorded) = (now + WINDOW, 0);

@@ -31,11 +31,11 @@ pub(super) enum Holder {
 /// All codes and sessions of a server.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SessionState {
     codes: Vec<(SecretHash, Instant)>,
     sessions: HashMap<SecretHash, (Holder, Instant)>,
 }
@@ -92,7 +92,7 @@ impl Sessions {
         self.state().sessions.remove(&SecretHash::of(id));
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,14 +4,14 @@ use axum::body::HttpBody as _;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode, Version, header};
 
-use super::body::Cut;
+use super::body::BodyCut;
 use super::listen::DoorLimits;
-use super::refusal::{Refused, cut_body, malformed, refused};
+use super::refusal::{Refusal, cut_body, malformed, refused};
 use super::tokens::TOKEN_PREFIX;
 use crate::problem::HttpProblem;
 
 /// Fails for an ambiguous request, and for features that no route needs.
-pub(super) fn check_form(request: &Request, limits: &DoorLimits) -> Result<(), Refused> {
+pub(super) fn check_form(request: &Request, limits: &DoorLimits) -> Result<(), Refusal> {
     let (uri, headers) = (request.uri(), request.headers());
     if request.version() < Version::HTTP_10 || uri.authority().is_some() || !uri.path().starts_with('/') {
         let detail = "the target of the request is not a path; send it as `GET /path HTTP/1.1`";
@@ -39,7 +39,7 @@ pub(super) fn check_form(request: &Request, limits: &DoorLimits) -> Result<(), R
     }
     let length = length.flatten().unwrap_or_default();
     if length > limits.body_bytes {
-        return Err(Refused::from(cut_body(Cut::TooLarge)).closing());
+        return Err(Refusal::from(cut_body(BodyCut::TooLarge)).closing());
     }
     if uri.query().is_some_and(|query| query.contains(TOKEN_PREFIX)) {
         let detail = "a token in the address ends up in logs; send it as `Authorization: Bearer TOKEN`, and replace this one";

@@ -3,12 +3,12 @@
 use axum::http::{HeaderMap, HeaderValue, header};
 
 use super::hosts::Name;
-use super::refusal::{Refused, forbidden};
+use super::refusal::{Refusal, forbidden};
 
 /// Fails for requests from pages of another origin, with whatever credentials. Forms of this server's pages send the
 /// origin `null`, since the pages have the policy `no-referrer`. For these, the browser says in Sec-Fetch-Site, which
 /// no page can set, that they are of the same origin.
-pub(super) fn check_origin(headers: &HeaderMap, name: &Name) -> Result<(), Refused> {
+pub(super) fn check_origin(headers: &HeaderMap, name: &Name) -> Result<(), Refusal> {
     let mut origins = headers.get_all(header::ORIGIN).iter();
     match (origins.next(), origins.next()) {
         (None, _) => Ok(()),
@@ -19,7 +19,7 @@ pub(super) fn check_origin(headers: &HeaderMap, name: &Name) -> Result<(), Refus
 }
 
 /// Fails for requests with a cookie that neither a page of this server nor the address bar sent.
-pub(super) fn check_site(headers: &HeaderMap, name: &Name, is_change: bool) -> Result<(), Refused> {
+pub(super) fn check_site(headers: &HeaderMap, name: &Name, is_change: bool) -> Result<(), Refusal> {
     let site = headers.get(SITE).map(HeaderValue::as_bytes);
     let is_own = match site {
         Some(b"same-origin") => true,

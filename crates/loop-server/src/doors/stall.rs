@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::strict::HeadCheck;
 
 /// A stream with a limit on stalled writes, and with strict heads.
-pub(super) struct Stalling<S> {
+pub(super) struct StallLimited<S> {
     inner: S,
     limit: Duration,
     timer: Pin<Box<Sleep>>,
@@ -20,7 +20,7 @@ pub(super) struct Stalling<S> {
     heads: HeadCheck,
 }
 
-impl<S> Stalling<S> {
+impl<S> StallLimited<S> {
     pub(super) fn new(inner: S, limit: Duration) -> Self {
         Self { inner, limit, timer: Box::pin(sleep(limit)), is_stalled: false, heads: HeadCheck::default() }
     }
@@ -41,7 +41,7 @@ impl<S> Stalling<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Stalling<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for StallLimited<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -62,7 +62,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stalling<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Stalling<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for StallLimited<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.inner).poll_write(context, bytes);

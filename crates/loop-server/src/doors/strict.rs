@@ -5,11 +5,11 @@
 /// body wrongly, that part is not checked, or it is refused.
 #[derive(Debug, Default)]
 pub(super) struct HeadCheck {
-    part: Part,
+    part: MessagePart,
 }
 
 #[derive(Debug)]
-enum Part {
+enum MessagePart {
     Head(Head),
     /// This many bytes of a body are left.
     Body(u64),
@@ -27,7 +27,7 @@ struct Head {
     is_unknown: bool,
 }
 
-impl Default for Part {
+impl Default for MessagePart {
     fn default() -> Self {
         Self::Head(Head::default())
     }
@@ -39,25 +39,25 @@ impl HeadCheck {
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             match &mut self.part {
-                Part::Unknown => return None,
-                Part::Body(left) => {
+                MessagePart::Unknown => return None,
+                MessagePart::Body(left) => {
                     let taken = usize::try_from(*left).map_or(rest.len(), |left| left.min(rest.len()));
                     *left -= taken as u64;
                     at += taken;
                     if *left == 0 {
-                        self.part = Part::default();
+                        self.part = MessagePart::default();
                     }
                 }
-                Part::Head(head) => {
+                MessagePart::Head(head) => {
                     let byte = rest.first().copied().unwrap_or_default();
                     match head.take(byte) {
-                        Line::UnderWay => {}
-                        Line::Refused => return Some(at),
-                        Line::Last if head.is_unknown => self.part = Part::Unknown,
-                        Line::Last => {
+                        HeadLine::UnderWay => {}
+                        HeadLine::Refused => return Some(at),
+                        HeadLine::Last if head.is_unknown => self.part = MessagePart::Unknown,
+                        HeadLine::Last => {
                             self.part = match head.length.unwrap_or_default() {
-                                0 => Part::default(),
-                                length => Part::Body(length),
+                                0 => MessagePart::default(),
+                                length => MessagePart::Body(length),
                             };
                         }
                     }
@@ -69,7 +69,7 @@ impl HeadCheck {
     }
 }
 
-enum Line {
+enum HeadLine {
     UnderWay,
     /// The head is complete.
     Last,
@@ -77,35 +77,35 @@ enum Line {
 }
 
 impl Head {
-    fn take(&mut self, byte: u8) -> Line {
+    fn take(&mut self, byte: u8) -> HeadLine {
         if byte != b'\n' {
             if self.line.len() < LONGEST {
                 self.line.push(byte.to_ascii_lowercase());
             }
             self.has_cr = byte == b'\r';
-            return Line::UnderWay;
+            return HeadLine::UnderWay;
         }
         if !self.has_cr {
-            return Line::Refused;
+            return HeadLine::Refused;
         }
         self.has_cr = false;
         let line = std::mem::take(&mut self.line);
         if line == b"\r" {
             // Empty lines before a request are skipped.
-            return if self.lines == 0 { Line::UnderWay } else { Line::Last };
+            return if self.lines == 0 { HeadLine::UnderWay } else { HeadLine::Last };
         }
         self.lines += 1;
         if line.starts_with(b"transfer-encoding") {
             self.is_unknown = true;
         }
-        let Some(length) = line.strip_prefix(b"content-length:") else { return Line::UnderWay };
+        let Some(length) = line.strip_prefix(b"content-length:") else { return HeadLine::UnderWay };
         let length = std::str::from_utf8(length).ok().and_then(|length| length.trim().parse().ok());
         match (length, self.length) {
             (Some(length), None) => {
                 self.length = Some(length);
-                Line::UnderWay
+                HeadLine::UnderWay
             }
-            _ => Line::Refused,
+            _ => HeadLine::Refused,
         }
     }
 }

@@ -220,7 +220,7 @@ impl TokenFile {
 
     /// Replaces the file in one atomic step.
     fn write(&self, tokens: &[Token]) -> Result<(), TokenError> {
-        let written = Written { token: tokens.to_vec() };
+        let written = TokenTable { token: tokens.to_vec() };
         let text = toml::to_string(&written).map_err(|error| self.broken(error.to_string()))?;
         let beside = self.beside(".new");
         let replace = || {
@@ -257,7 +257,7 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct TokenTable {
     #[serde(default)]
     token: Vec<Token>,
 }
@@ -296,7 +296,7 @@ fn optional_instant<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timesta
 
 fn parse(text: &str) -> Result<Vec<Token>, String> {
     // The file holds hashes: its text is not quoted.
-    let Written { token: tokens } = toml::from_str(text).map_err(|error| {
+    let TokenTable { token: tokens } = toml::from_str(text).map_err(|error| {
         let line =
             error.span().map_or(0, |span| text.get(..span.start).unwrap_or(text).lines().count().max(1));
         format!("line {line}: {}; correct it", error.message().lines().next().unwrap_or("not TOML"))

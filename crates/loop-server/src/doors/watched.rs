@@ -20,18 +20,18 @@ pub struct WatchedTokens {
     listener: TokenListener,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     tokens: RwLock<Arc<[Token]>>,
-    seen: Mutex<Seen>,
+    seen: Mutex<FileVersion>,
 }
 
 /// The last content of the file, and when it was read.
-struct Seen {
-    stamp: Option<Stamp>,
+struct FileVersion {
+    stamp: Option<FileStamp>,
     read: Instant,
 }
 
 /// The result of looking up a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Match {
+pub(super) enum TokenMatch {
     /// It is valid.
     Valid(Box<Token>),
     /// It has expired. The name is that of the token.
@@ -53,9 +53,9 @@ impl WatchedTokens {
     /// The file cannot be used.
     pub fn open(file: TokenFile, listener: TokenListener) -> Result<Self, TokenError> {
         // The stamp first: what changes while the file is read is read again.
-        let stamp = Stamp::of(&file);
+        let stamp = FileStamp::of(&file);
         let tokens = RwLock::new(file.read()?.into());
-        let seen = Mutex::new(Seen { stamp, read: Instant::now() });
+        let seen = Mutex::new(FileVersion { stamp, read: Instant::now() });
         Ok(Self { file, listener, clock: Arc::new(Timestamp::now), tokens, seen })
     }
 
@@ -76,24 +76,24 @@ impl WatchedTokens {
     }
 
     /// Looks up a token.
-    pub(super) fn find(&self, given: &str) -> Match {
+    pub(super) fn find(&self, given: &str) -> TokenMatch {
         self.matching(|token, given| token.hash == *given, &SecretHash::of(given))
     }
 
     /// Looks up the token of a session, in its current state.
-    pub(super) fn again(&self, hash: &SecretHash) -> Match {
+    pub(super) fn again(&self, hash: &SecretHash) -> TokenMatch {
         self.matching(|token, hash| token.hash == *hash, hash)
     }
 
-    fn matching(&self, is_it: impl Fn(&Token, &SecretHash) -> bool, hash: &SecretHash) -> Match {
+    fn matching(&self, is_it: impl Fn(&Token, &SecretHash) -> bool, hash: &SecretHash) -> TokenMatch {
         let tokens = self.current();
         // All are compared, wherever it is.
         let found =
             tokens.iter().fold(None, |found, token| if is_it(token, hash) { Some(token) } else { found });
         match found {
-            Some(token) if token.is_expired((self.clock)()) => Match::Expired(Arc::clone(&token.name)),
-            Some(token) => Match::Valid(Box::new(token.clone())),
-            None => Match::Unknown,
+            Some(token) if token.is_expired((self.clock)()) => TokenMatch::Expired(Arc::clone(&token.name)),
+            Some(token) => TokenMatch::Valid(Box::new(token.clone())),
+            None => TokenMatch::Unknown,
         }
     }
 
@@ -106,7 +106,7 @@ impl WatchedTokens {
             Err(TryLockError::WouldBlock) => None,
         };
         if let Some(mut seen) = seen {
-            let stamp = Stamp::of(&self.file);
+            let stamp = FileStamp::of(&self.file);
             let is_changed = stamp != seen.stamp;
             // A clock of files is coarse: two changes can have one stamp.
             if is_changed || seen.read.elapsed() >= AGAIN {
@@ -138,14 +138,14 @@ pub(super) const AGAIN: Duration = Duration::from_secs(1);
 
 /// The metadata that shows that a file was changed or replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     modified: Option<SystemTime>,
     bytes: u64,
     #[cfg(unix)]
     inode: (u64, u64, i64, i64, u32),
 }
 
-impl Stamp {
+impl FileStamp {
     fn of(file: &TokenFile) -> Option<Self> {
         let found = fs::metadata(file.path()).ok()?;
         #[cfg(unix)]
@@ -181,22 +181,22 @@ mod tests {
             Arc::new(move |error| reported.lock().unwrap().push(error.to_string()))
         };
         let watched = WatchedTokens::open(file.clone(), listener).unwrap();
-        assert!(matches!(watched.find(ci.reveal()), Match::Valid(_)));
+        assert!(matches!(watched.find(ci.reveal()), TokenMatch::Valid(_)));
         assert!(file.remove("ci").unwrap());
-        assert_eq!(watched.find(ci.reveal()), Match::Unknown);
-        assert_eq!(watched.again(&ci.hash()), Match::Unknown);
+        assert_eq!(watched.find(ci.reveal()), TokenMatch::Unknown);
+        assert_eq!(watched.again(&ci.hash()), TokenMatch::Unknown);
         assert!(reported.lock().unwrap().is_empty());
         let good = fs::read_to_string(file.path()).unwrap();
         fs::write(file.path(), "[[token").unwrap();
-        assert!(matches!(watched.find(team.reveal()), Match::Valid(_)));
-        assert!(matches!(watched.find(team.reveal()), Match::Valid(_)));
+        assert!(matches!(watched.find(team.reveal()), TokenMatch::Valid(_)));
+        assert!(matches!(watched.find(team.reveal()), TokenMatch::Valid(_)));
         assert_eq!(reported.lock().unwrap().len(), 1, "each change is reported once");
         fs::remove_file(file.path()).unwrap();
-        assert!(matches!(watched.find(team.reveal()), Match::Valid(_)));
+        assert!(matches!(watched.find(team.reveal()), TokenMatch::Valid(_)));
         assert_eq!(reported.lock().unwrap().len(), 2);
         // Made anew with the rights that the test's umask gives: other users can read it.
         fs::write(file.path(), good.replace("team", "other")).unwrap();
-        assert!(matches!(watched.find(team.reveal()), Match::Valid(token) if &*token.name == "team"));
+        assert!(matches!(watched.find(team.reveal()), TokenMatch::Valid(token) if &*token.name == "team"));
         assert_eq!(reported.lock().unwrap().len(), 3);
     }
 
@@ -218,10 +218,10 @@ mod tests {
         let (asked, given) = (Arc::clone(&watched), ci.reveal().to_owned());
         let found = tokio::spawn(async move { asked.find(&given) });
         let found = tokio::time::timeout(Duration::from_secs(5), found).await.unwrap().unwrap();
-        assert!(matches!(found, Match::Valid(_)), "the last good list stays");
+        assert!(matches!(found, TokenMatch::Valid(_)), "the last good list stays");
         fs::remove_file(file.path()).unwrap();
         std::os::unix::fs::symlink("/dev/zero", file.path()).unwrap();
-        assert!(matches!(watched.find(ci.reveal()), Match::Valid(_)));
+        assert!(matches!(watched.find(ci.reveal()), TokenMatch::Valid(_)));
         let reported = reported.lock().unwrap();
         assert!(reported.iter().all(|error| error.contains("name a regular file")), "{reported:?}");
         assert_eq!(reported.len(), 2);
@@ -239,7 +239,7 @@ mod tests {
             let watched = WatchedTokens::open(file.clone(), Arc::new(|_| {})).unwrap();
             watched.with_clock(Arc::new(move || now)).find(secret.reveal())
         };
-        assert!(matches!(at("2026-12-31T23:59:59Z"), Match::Valid(_)));
-        assert_eq!(at("2027-01-01T00:00:00Z"), Match::Expired("ci".into()));
+        assert!(matches!(at("2026-12-31T23:59:59Z"), TokenMatch::Valid(_)));
+        assert_eq!(at("2027-01-01T00:00:00Z"), TokenMatch::Expired("ci".into()));
     }
 }

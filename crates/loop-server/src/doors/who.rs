@@ -8,27 +8,27 @@ use axum::http::{HeaderMap, StatusCode, header};
 use loop_runtime::budget::{SharedBudget, Span};
 use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
 
-use super::admission::By;
+use super::admission::AuthVia;
 use super::form;
-use super::guard::Inside;
+use super::guard::DoorState;
 use super::identity::{Identity, unknown};
 use super::listen::Peer;
-use super::refusal::{Refused, malformed, refused, unauthorized};
+use super::refusal::{Refusal, malformed, refused, unauthorized};
 use super::sessions::{Holder, csrf_of};
 use super::tokens::{LOCAL, Token};
-use super::watched::Match;
+use super::watched::TokenMatch;
 use crate::caller::{Caller, Role};
 use crate::problem::HttpProblem;
 
 /// An authenticated sender.
-pub(super) struct Known {
+pub(super) struct Sender {
     pub(super) identity: Identity,
-    pub(super) by: By,
+    pub(super) by: AuthVia,
     /// The id of their session. `None`: they sent a token.
     pub(super) session: Option<Arc<str>>,
 }
 
-impl Inside {
+impl DoorState {
     /// The address of the client: the peer's, or the one that a trusted proxy reports last.
     pub(super) fn from(&self, request: &Request) -> IpAddr {
         let peer = request.extensions().get::<Peer>().map(|Peer(peer)| peer.ip().to_canonical());
@@ -42,7 +42,7 @@ impl Inside {
     }
 
     /// Authenticates a request by its headers. A failed login is recorded.
-    pub(super) async fn identify(&self, headers: &HeaderMap, from: IpAddr) -> Result<Known, Refused> {
+    pub(super) async fn identify(&self, headers: &HeaderMap, from: IpAddr) -> Result<Sender, Refusal> {
         let mut given = headers.get_all(header::AUTHORIZATION).iter();
         match (given.next(), given.next()) {
             (Some(given), None) => {
@@ -52,7 +52,7 @@ impl Inside {
                     unauthorized("send the token as `Authorization: Bearer TOKEN`; no other scheme is known")
                 })?;
                 let token = self.token(token.trim(), from).await?;
-                Ok(Known { identity: of_token(&token, from), by: By::Token(token.hash), session: None })
+                Ok(Sender { identity: of_token(&token, from), by: AuthVia::Token(token.hash), session: None })
             }
             (Some(_), Some(_)) => Err(malformed(
                 StatusCode::BAD_REQUEST,
@@ -69,8 +69,8 @@ impl Inside {
                 let (scheme, token) = given.to_str().ok()?.split_once(' ')?;
                 let tokens = self.config.tokens.as_ref().filter(|_| scheme.eq_ignore_ascii_case("bearer"))?;
                 match tokens.find(token.trim()) {
-                    Match::Valid(token) => Some(of_token(&token, from)),
-                    Match::Expired(_) | Match::Unknown => None,
+                    TokenMatch::Valid(token) => Some(of_token(&token, from)),
+                    TokenMatch::Expired(_) | TokenMatch::Unknown => None,
                 }
             }
             None => self.of_session(headers, from).ok().map(|known| known.identity),
@@ -78,11 +78,11 @@ impl Inside {
     }
 
     /// The token, if it is valid.
-    pub(super) async fn token(&self, given: &str, from: IpAddr) -> Result<Token, Refused> {
-        let found = self.config.tokens.as_ref().map_or(Match::Unknown, |tokens| tokens.find(given));
+    pub(super) async fn token(&self, given: &str, from: IpAddr) -> Result<Token, Refusal> {
+        let found = self.config.tokens.as_ref().map_or(TokenMatch::Unknown, |tokens| tokens.find(given));
         match found {
-            Match::Valid(token) => Ok(*token),
-            Match::Expired(name) => {
+            TokenMatch::Valid(token) => Ok(*token),
+            TokenMatch::Expired(name) => {
                 let entry = AuditEntry {
                     who: Arc::clone(&name),
                     account: format!("token {name}").into(),
@@ -92,7 +92,7 @@ impl Inside {
                 self.fail(entry, from).await?;
                 Err(unauthorized("the token has expired; ask the operator for another one"))
             }
-            Match::Unknown => {
+            TokenMatch::Unknown => {
                 let entry = AuditEntry {
                     detail: Some("the token is not known".into()),
                     ..unknown(from, AuditAction::Login, AuditResult::Refused)
@@ -106,7 +106,7 @@ impl Inside {
     }
 
     /// Records a failed login. After too many, they are refused without an entry.
-    pub(super) async fn fail(&self, entry: AuditEntry, from: IpAddr) -> Result<(), Refused> {
+    pub(super) async fn fail(&self, entry: AuditEntry, from: IpAddr) -> Result<(), Refusal> {
         self.attempts.fail(from).map_err(|seconds| {
             let detail = "too many logins were refused; wait, and send a valid token";
             HttpProblem::new(
@@ -121,14 +121,14 @@ impl Inside {
     }
 
     /// Writes an audit entry. If that fails, the login is refused.
-    pub(super) async fn note(&self, entry: AuditEntry) -> Result<(), Refused> {
+    pub(super) async fn note(&self, entry: AuditEntry) -> Result<(), Refusal> {
         self.config.audit.note(entry).await.map_err(|_| {
             let detail = "the audit log cannot be written, so nothing is opened; the operator has to look at the journal";
             refused(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "Not available", detail)
         })
     }
 
-    fn of_session(&self, headers: &HeaderMap, from: IpAddr) -> Result<Known, Refused> {
+    fn of_session(&self, headers: &HeaderMap, from: IpAddr) -> Result<Sender, Refusal> {
         let [plain, secure] = &self.cookie;
         let session = form::cookie(headers, secure).or_else(|| form::cookie(headers, plain));
         let missing = || match self.config.tokens {
@@ -143,9 +143,9 @@ impl Inside {
         let identity = match self.sessions.find(session) {
             Some(Holder::Local) => self.local(from),
             Some(Holder::Token(hash)) => {
-                match self.config.tokens.as_ref().map_or(Match::Unknown, |tokens| tokens.again(&hash)) {
-                    Match::Valid(token) => of_token(&token, from),
-                    Match::Expired(_) | Match::Unknown => {
+                match self.config.tokens.as_ref().map_or(TokenMatch::Unknown, |tokens| tokens.again(&hash)) {
+                    TokenMatch::Valid(token) => of_token(&token, from),
+                    TokenMatch::Expired(_) | TokenMatch::Unknown => {
                         self.sessions.end(session);
                         return Err(missing());
                     }
@@ -155,7 +155,7 @@ impl Inside {
         };
         let identity = Identity { csrf: Some(csrf_of(session)), ..identity };
         let session: Arc<str> = session.into();
-        Ok(Known { identity, by: By::Session(Arc::clone(&session)), session: Some(session) })
+        Ok(Sender { identity, by: AuthVia::Session(Arc::clone(&session)), session: Some(session) })
     }
 
     /// The person at this machine.

@@ -51,7 +51,7 @@ pub(super) struct Live {
 
 /// What is known of a run since its submission.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct SubmittedRun {
     pub(super) run: RunId,
     pub(super) domain: Arc<str>,
     /// Who submitted it. Empty: it was not submitted to this server.
@@ -66,7 +66,7 @@ pub(super) struct Known {
     pub(super) nth: i64,
 }
 
-impl Known {
+impl SubmittedRun {
     /// From a row of the queue and the run's start: the item's id and title, and its tags.
     pub(super) fn of(row: &Submission, nth: i64, item: [&Arc<str>; 2], tags: Vec<String>) -> Self {
         let [item, title] = item.map(Arc::clone);
@@ -76,25 +76,25 @@ impl Known {
 }
 
 #[derive(Debug)]
-pub(super) struct Cell {
-    known: Known,
+pub(super) struct RunCell {
+    known: SubmittedRun,
     live: watch::Sender<Live>,
     /// Created for the first listener.
     texts: OnceLock<broadcast::Sender<ReplyPiece>>,
-    inside: Mutex<Inside>,
+    inside: Mutex<CellInner>,
 }
 
-impl Deref for Cell {
-    type Target = Known;
+impl Deref for RunCell {
+    type Target = SubmittedRun;
 
-    fn deref(&self) -> &Known {
+    fn deref(&self) -> &SubmittedRun {
         &self.known
     }
 }
 
 /// The state that is not watched.
 #[derive(Debug, Default)]
-struct Inside {
+struct CellInner {
     remote: Option<Remote>,
     stop: Option<StopMode>,
     /// Whether a run that it called received an instruction or answer since its driver began.
@@ -104,10 +104,10 @@ struct Inside {
     handed_over: BTreeSet<Arc<str>>,
 }
 
-impl Cell {
-    pub(super) fn new(known: Known, phase: RunPhase, stop: Option<StopMode>) -> Self {
+impl RunCell {
+    pub(super) fn new(known: SubmittedRun, phase: RunPhase, stop: Option<StopMode>) -> Self {
         let live = watch::Sender::new(Live { phase, entries: 0 });
-        let inside = Mutex::new(Inside { stop, ..Inside::default() });
+        let inside = Mutex::new(CellInner { stop, ..CellInner::default() });
         Self { known, live, texts: OnceLock::new(), inside }
     }
 
@@ -198,7 +198,7 @@ impl Cell {
         self.with(|inside| inside.trouble = trouble);
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut Inside) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut CellInner) -> T) -> T {
         change(&mut self.inside.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

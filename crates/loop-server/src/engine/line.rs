@@ -35,11 +35,11 @@ impl JobOrder {
 
 /// The waiting jobs, by domain.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct WaitingJobs {
     of_domain: BTreeMap<Arc<str>, BTreeMap<(JobOrder, RunId), Job>>,
 }
 
-impl Line {
+impl WaitingJobs {
     pub(super) fn push(&mut self, job: Job) {
         let jobs = self.of_domain.entry(Arc::clone(&job.domain)).or_default();
         jobs.insert((job.order, job.run.clone()), job);
@@ -71,12 +71,12 @@ impl Line {
 
 /// The runs in progress.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct RunPlaces {
     all: usize,
     of_domain: BTreeMap<Arc<str>, usize>,
 }
 
-impl Places {
+impl RunPlaces {
     pub(super) fn all(&self) -> usize {
         self.all
     }
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_has_begun_continues_first_then_priority_then_arrival() {
-        let mut line = Line::default();
+        let mut line = WaitingJobs::default();
         line.push(job("a", "third", JobOrder::begin(0, 1)));
         line.push(job("a", "fourth", JobOrder::begin(0, 2)));
         line.push(job("b", "second", JobOrder::begin(5, 3)));
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_domain_without_a_place_holds_up_no_other() {
-        let mut line = Line::default();
+        let mut line = WaitingJobs::default();
         line.push(job("full", "f", JobOrder::begin(9, 1)));
         line.push(job("free", "g", JobOrder::begin(0, 2)));
         assert_eq!(line.next(|domain| domain == "free").unwrap().run.as_str(), "g");

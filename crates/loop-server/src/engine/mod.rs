@@ -43,17 +43,17 @@ use async_trait::async_trait;
 use loop_core::types::RunId;
 use loop_domain::Domain;
 use loop_runtime::Runner;
-use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger, Taken};
+use loop_runtime::budget::{BudgetUse, SharedBudget, SharedBudgets, SharedLedger};
 use loop_runtime::journal::StoredJournal;
 use loop_runtime::journal::queue::{QueueBounds, QueueLock};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use cell::Cell;
+use cell::RunCell;
 pub use cell::{LiveRun, ReplyPiece, RunPhase};
 pub use error::EngineError;
-use line::{Line, Places};
+use line::{RunPlaces, WaitingJobs};
 pub use people::PersonDecision;
 #[cfg(feature = "http")]
 pub(crate) use shared::run_changed;
@@ -181,15 +181,15 @@ pub struct DomainLoad {
 /// The engine of a server. Clones share everything.
 #[derive(Clone)]
 pub struct Engine {
-    inner: Arc<Inner>,
+    inner: Arc<EngineInner>,
 }
 
-struct Inner {
+struct EngineInner {
     journal: Arc<StoredJournal>,
     domains: BTreeMap<Arc<str>, ServedDomain>,
     source: Arc<dyn RunnerSource>,
     limits: EngineLimits,
-    state: Mutex<State>,
+    state: Mutex<EngineState>,
     tasks: TaskTracker,
     asides: Arc<Semaphore>,
     /// Cancelled when no new work begins.
@@ -209,26 +209,26 @@ struct Inner {
 
 /// What the process knows of runs that have not ended.
 #[derive(Default)]
-struct State {
-    cells: BTreeMap<RunId, Arc<Cell>>,
-    line: Line,
-    places: Places,
+struct EngineState {
+    cells: BTreeMap<RunId, Arc<RunCell>>,
+    line: WaitingJobs,
+    places: RunPlaces,
     /// Runs of a shared queue that are left to a server of another version, with their domains. They are not claimed
     /// again.
     left: BTreeMap<RunId, Arc<str>>,
     /// What this process has counted for each domain.
-    counted: BTreeMap<Arc<str>, Counted>,
+    counted: BTreeMap<Arc<str>, DomainCounts>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Counted {
+struct DomainCounts {
     submitted: u64,
     ended: u64,
 }
 
-impl State {
+impl EngineState {
     /// Forgets a run that has ended.
-    fn end(&mut self, cell: &Cell) {
+    fn end(&mut self, cell: &RunCell) {
         self.cells.remove(&cell.run);
         self.counted.entry(Arc::clone(&cell.domain)).or_default().ended += 1;
     }
@@ -261,7 +261,7 @@ impl Engine {
         let mut domains: BTreeMap<Arc<str>, DomainLoad> =
             self.inner.domains.keys().map(|name| (Arc::clone(name), DomainLoad::default())).collect();
         let state = self.inner.state();
-        for (domain, Counted { submitted, ended }) in &state.counted {
+        for (domain, DomainCounts { submitted, ended }) in &state.counted {
             let load = domains.entry(Arc::clone(domain)).or_default();
             (load.submitted, load.ended) = (*submitted, *ended);
         }
@@ -291,7 +291,7 @@ impl Engine {
     }
 
     /// The shared budgets of the domains with their current use. A budget whose use cannot be read is left out.
-    pub(crate) async fn all_budgets(&self) -> Vec<(Arc<str>, SharedBudget, Taken)> {
+    pub(crate) async fn all_budgets(&self) -> Vec<(Arc<str>, SharedBudget, BudgetUse)> {
         let mut all = Vec::new();
         for (name, domain) in &self.inner.domains {
             let Some(budgets) = domain.runner.shared_budgets() else { continue };
@@ -371,12 +371,12 @@ impl Engine {
     }
 }
 
-impl Inner {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl EngineInner {
+    fn state(&self) -> MutexGuard<'_, EngineState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn cell(&self, run: &RunId) -> Option<Arc<Cell>> {
+    fn cell(&self, run: &RunId) -> Option<Arc<RunCell>> {
         self.state().cells.get(run).cloned()
     }
 

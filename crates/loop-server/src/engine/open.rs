@@ -11,10 +11,12 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::cell::{Cell, Known};
+use super::cell::{RunCell, SubmittedRun};
 use super::line::{Job, JobOrder};
-use super::submit::Body;
-use super::{Engine, EngineError, EngineLimits, Inner, RunPhase, RunnerSource, ServedDomain, State};
+use super::submit::JobBody;
+use super::{
+    Engine, EngineError, EngineInner, EngineLimits, EngineState, RunPhase, RunnerSource, ServedDomain,
+};
 
 impl Engine {
     /// Opens the queue of a journal. Continues what is in it: submissions, runs that were in progress, and runs that
@@ -32,12 +34,12 @@ impl Engine {
         let domains: BTreeMap<Arc<str>, ServedDomain> =
             domains.into_iter().map(|domain| (Arc::clone(domain.name()), domain)).collect();
         let engine = Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(EngineInner {
                 journal,
                 domains,
                 source,
                 limits,
-                state: Mutex::new(State::default()),
+                state: Mutex::new(EngineState::default()),
                 tasks: TaskTracker::new(),
                 asides: Arc::new(Semaphore::new(thread::available_parallelism().map_or(2, Into::into))),
                 draining: CancellationToken::new(),
@@ -74,7 +76,7 @@ impl Engine {
             self.continue_run(&cell);
             return Ok(());
         }
-        let body: Option<Body> = serde_json::from_str(&submission.body).ok();
+        let body: Option<JobBody> = serde_json::from_str(&submission.body).ok();
         let line = self.inner.journal.line(&submission.run).await?;
         let none: Arc<str> = "".into();
         let (item, tags) = match (&body, &line) {
@@ -83,9 +85,9 @@ impl Engine {
             (None, None) => ([&none, &none], Vec::new()),
         };
         let has_begun = state != SubmissionState::Queued;
-        let known = Known::of(&submission, nth, item, tags);
+        let known = SubmittedRun::of(&submission, nth, item, tags);
         let phase = if has_begun { RunPhase::Running } else { RunPhase::Queued };
-        let cell = Arc::new(Cell::new(known, phase, stop));
+        let cell = Arc::new(RunCell::new(known, phase, stop));
         let order = match has_begun {
             true => JobOrder::resume(submission.priority, nth),
             false => JobOrder::begin(submission.priority, nth),

@@ -12,7 +12,7 @@ use loop_runtime::journal::versions::not_on_engine;
 use loop_runtime::journal::{Journal as _, Recorded, replay};
 use loop_runtime::run::{expire, note_alone};
 
-use super::cell::{Cell, Known};
+use super::cell::{RunCell, SubmittedRun};
 use super::work::until;
 use super::{Engine, EngineError, RunPhase};
 
@@ -73,7 +73,7 @@ impl Engine {
     ///
     /// The stop is set before the remote is read, and the driver sets the remote before it reads the stop, so one of them
     /// sees the other.
-    pub(super) fn stop_driven(&self, cell: &Arc<Cell>, how: StopMode) -> bool {
+    pub(super) fn stop_driven(&self, cell: &Arc<RunCell>, how: StopMode) -> bool {
         if cell.phase() != RunPhase::Running {
             return false;
         }
@@ -93,7 +93,7 @@ impl Engine {
     }
 
     /// Ends a submission whose run could not begin, and which therefore has no outcome.
-    async fn give_up(&self, cell: &Arc<Cell>) -> Result<(), EngineError> {
+    async fn give_up(&self, cell: &Arc<RunCell>) -> Result<(), EngineError> {
         let queued = self.inner.journal.submission(&cell.run).await?;
         if queued.is_some_and(|queued| !queued.is_sealed) {
             return Err(EngineError::State(
@@ -335,13 +335,13 @@ impl Engine {
     }
 
     /// The cell of a run that has not ended. It is created for a run that was not submitted here.
-    async fn cell_of(&self, state: &Run) -> Result<Arc<Cell>, EngineError> {
+    async fn cell_of(&self, state: &Run) -> Result<Arc<RunCell>, EngineError> {
         if let Some(cell) = self.inner.cell(state.id()) {
             return Ok(cell);
         }
         let queued = self.inner.journal.submission(state.id()).await?;
         let started = state.started();
-        let known = Known {
+        let known = SubmittedRun {
             run: state.id().clone(),
             domain: Arc::clone(&state.spec().domain),
             caller: queued.as_ref().map_or_else(|| "".into(), |queued| Arc::clone(&queued.submission.caller)),
@@ -361,7 +361,7 @@ impl Engine {
         } else {
             RunPhase::Interrupted
         };
-        Ok(Arc::clone(cell.or_insert_with(|| Arc::new(Cell::new(known, phase, None)))))
+        Ok(Arc::clone(cell.or_insert_with(|| Arc::new(RunCell::new(known, phase, None)))))
     }
 }
 

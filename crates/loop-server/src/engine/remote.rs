@@ -109,9 +109,7 @@ impl Engine {
     async fn look_at(&self, request: RemoteRequest) -> Result<(), EngineError> {
         let RemoteRequest { id, run, kind, is_awaited, is_own } = request;
         let journal = &self.inner.journal;
-        let Some(kind) = kind else {
-            return Ok(journal.refuse_request(&id, RemoteAnswer::Refused).await?);
-        };
+        let Some(kind) = kind else { return Ok(journal.refuse_request(&id, RemoteAnswer::Refused).await?) };
         if let Some(cell) = self.inner.cell(&run)
             && cell.hand_over(&id, kind.clone())
         {

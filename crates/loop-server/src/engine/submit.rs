@@ -11,7 +11,7 @@ use loop_runtime::run::{RunRequest, StartError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::cell::{Cell, Known};
+use super::cell::{RunCell, SubmittedRun};
 use super::line::{Job, JobOrder};
 use super::view::tags_of;
 use super::{Engine, EngineError, RunPhase, ServedDomain, settings};
@@ -88,7 +88,7 @@ pub struct Submitted {
 
 /// The start of a run, as the queue stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Body {
+pub(super) struct JobBody {
     version: u32,
     /// For a run that begins from another one: without its texts.
     pub(super) item: WorkItem,
@@ -118,7 +118,7 @@ impl CallerBudget {
     }
 }
 
-impl Body {
+impl JobBody {
     /// The request that begins the run.
     pub(super) fn request(self, runner: &Runner) -> RunRequest {
         match &self.from {
@@ -157,7 +157,7 @@ impl Engine {
             return Err(EngineError::Draining);
         }
         settings::check_named(domain, &body.settings)?;
-        let mut body: Body = serde_json::from_value(asked).map_err(unread)?;
+        let mut body: JobBody = serde_json::from_value(asked).map_err(unread)?;
         // The operator sets it, so the same request with another budget is the same request.
         body.budget = new.budget.map(|budget| CallerBudget { token: budget.of, day: budget.limit.0 });
         // Neither is the span of a request that is sent again.
@@ -197,7 +197,7 @@ impl Engine {
         }
     }
 
-    fn body_of(&self, new: &NewRun) -> Result<(&ServedDomain, Body), EngineError> {
+    fn body_of(&self, new: &NewRun) -> Result<(&ServedDomain, JobBody), EngineError> {
         let domain = self.named(new.domain.as_deref())?;
         let tags = tags(&new.tags)?;
         let origin = if new.file.is_empty() { "item".into() } else { named("file", &new.file)? };
@@ -205,12 +205,12 @@ impl Engine {
         let mut item = item.map_err(|error| EngineError::Item(error.to_string()))?;
         item.caller = Some(Arc::clone(&new.caller));
         let settings = new.settings.clone();
-        Ok((domain, Body { version: VERSION, item, from: None, settings, tags, budget: None }))
+        Ok((domain, JobBody { version: VERSION, item, from: None, settings, tags, budget: None }))
     }
 
     /// The start of a run that begins from another one: with the settings of that run's caller, as far as the domain
     /// still allows them, and with the settings of this request on top.
-    async fn body_from(&self, from: &RunFrom, new: &NewRun) -> Result<(&ServedDomain, Body), EngineError> {
+    async fn body_from(&self, from: &RunFrom, new: &NewRun) -> Result<(&ServedDomain, JobBody), EngineError> {
         if self.has_not_begun(from.run()).await? {
             let run = from.run();
             return Err(EngineError::State(format!("run {run} has not begun; submit its item again")));
@@ -230,7 +230,7 @@ impl Engine {
         let settings = before.chain(new.settings.iter().cloned()).collect();
         let item = WorkItem { full: "".into(), compact: "".into(), ..started.item.clone() };
         let (tags, from) = (tags_of(recorded.origin.as_deref()), Some(from.clone()));
-        Ok((domain, Body { version: VERSION, item, from, settings, tags, budget: None }))
+        Ok((domain, JobBody { version: VERSION, item, from, settings, tags, budget: None }))
     }
 
     /// Checks that a run can begin from another one now, and fixes the entry to begin after.
@@ -258,7 +258,7 @@ impl Engine {
         &self,
         submission: Submission,
         bounds: QueueBounds,
-        body: &Body,
+        body: &JobBody,
     ) -> Result<Submitted, EngineError> {
         match self.inner.journal.submit(submission.clone(), bounds).await? {
             Ok(Accepted::New(nth)) => {
@@ -282,9 +282,9 @@ impl Engine {
     pub(super) async fn runner_of(
         &self,
         domain: &ServedDomain,
-        body: &Body,
+        body: &JobBody,
     ) -> Result<Result<Runner, String>, EngineError> {
-        let Body { settings, tags, budget, .. } = body;
+        let JobBody { settings, tags, budget, .. } = body;
         if settings.is_empty() {
             return Ok(self.made_of(domain, settings, tags, budget.as_ref()));
         }
@@ -327,10 +327,10 @@ impl Engine {
     }
 
     /// Enqueues a row of the queue in the scheduler.
-    pub(super) fn enqueue(&self, submission: &Submission, nth: i64, body: &Body) {
+    pub(super) fn enqueue(&self, submission: &Submission, nth: i64, body: &JobBody) {
         let item = [&body.item.id, &body.item.title];
-        let known = Known::of(submission, nth, item, body.tags.clone());
-        let cell = Cell::new(known, RunPhase::Queued, None);
+        let known = SubmittedRun::of(submission, nth, item, body.tags.clone());
+        let cell = RunCell::new(known, RunPhase::Queued, None);
         let job = Job {
             run: submission.run.clone(),
             domain: Arc::clone(&submission.domain),

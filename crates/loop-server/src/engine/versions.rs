@@ -6,7 +6,7 @@ use loop_core::types::RunId;
 use loop_runtime::journal::Recorded;
 use loop_runtime::journal::queue::SubmissionState;
 
-use super::cell::Cell;
+use super::cell::RunCell;
 use super::{Engine, EngineError, RunPhase};
 
 impl Engine {
@@ -19,7 +19,7 @@ impl Engine {
 
     /// Leaves a run to another version of the program. In a shared queue, the claim is returned, and this server does
     /// not claim the run again.
-    pub(super) async fn leave_to_another(&self, cell: &Arc<Cell>, why: String) {
+    pub(super) async fn leave_to_another(&self, cell: &Arc<RunCell>, why: String) {
         cell.set_trouble(Some(why.into()));
         let journal = &self.inner.journal;
         if journal.shares_queue() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use loop_core::Run;
 use loop_core::types::{RunId, StopClass};
 use loop_inspect::listed::ListedCost;
-use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger, Taken};
+use loop_runtime::budget::{BudgetUse, SharedBudget, SharedBudgets, SharedLedger};
 use loop_runtime::journal::label::RunLabel;
 use loop_runtime::journal::list::{RunQuery, RunSummary};
 use loop_runtime::journal::queue::Submission;
@@ -18,8 +18,8 @@ use loop_runtime::report::PersonRequestReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::cell::{Cell, Known};
-use super::submit::Body;
+use super::cell::{RunCell, SubmittedRun};
+use super::submit::JobBody;
 use super::work::{ELSEWHERE, NEVER, until};
 use super::{Engine, EngineError, RunPhase, ServedDomain};
 
@@ -216,12 +216,12 @@ impl Engine {
     /// The view of a submission in the queue.
     fn view_of(&self, submission: &Submission) -> RunView {
         let is_served = self.inner.domains.contains_key(&submission.domain);
-        let body: Option<Body> = serde_json::from_str(&submission.body).ok().filter(|_| is_served);
+        let body: Option<JobBody> = serde_json::from_str(&submission.body).ok().filter(|_| is_served);
         let none: Arc<str> = "".into();
         let item = body.as_ref().map_or([&none, &none], |body| [&body.item.id, &body.item.title]);
         let tags = body.as_ref().map(|body| body.tags.clone()).unwrap_or_default();
         let trouble = (!is_served).then(|| "its domain is not served now".to_owned());
-        without_entries(&Known::of(submission, 0, item, tags), RunState::Queued, trouble)
+        without_entries(&SubmittedRun::of(submission, 0, item, tags), RunState::Queued, trouble)
     }
 
     /// The domain and the submitter of a run, for access checks. `None`: there is no such run.
@@ -248,7 +248,7 @@ impl Engine {
         &self,
         domain: &ServedDomain,
         of_caller: Option<SharedBudget>,
-    ) -> Result<Vec<(SharedBudget, Taken)>, EngineError> {
+    ) -> Result<Vec<(SharedBudget, BudgetUse)>, EngineError> {
         let none = || SharedBudgets::new(Arc::clone(&self.inner.journal) as Arc<dyn SharedLedger>, []);
         let shared = domain.runner.shared_budgets().cloned().unwrap_or_else(none);
         let shared = of_caller.into_iter().fold(shared, SharedBudgets::and);
@@ -292,7 +292,7 @@ impl Engine {
             } else if is_for(RunState::Queued) {
                 views.extend(self.views_in(|cell| cell.phase() == RunPhase::Queued, &query));
                 // A worker has taken it from the queue, and nothing of it is written yet.
-                let begins = |cell: &Cell| cell.phase() == RunPhase::Running && cell.entries() == 0;
+                let begins = |cell: &RunCell| cell.phase() == RunPhase::Running && cell.entries() == 0;
                 views.extend(self.without_line(self.views_in(begins, &query)).await?);
             }
             if is_for(RunState::Interrupted) {
@@ -342,10 +342,10 @@ impl Engine {
     /// # Errors
     /// The journal cannot be read.
     pub async fn pending(&self, sees: impl Fn(&str) -> bool) -> Result<Vec<PendingAction>, EngineError> {
-        let waiting: Vec<Arc<Cell>> = {
+        let waiting: Vec<Arc<RunCell>> = {
             let state = self.inner.state();
             let waits =
-                |cell: &&Arc<Cell>| matches!(cell.phase(), RunPhase::Waiting { .. } | RunPhase::Running);
+                |cell: &&Arc<RunCell>| matches!(cell.phase(), RunPhase::Waiting { .. } | RunPhase::Running);
             state.cells.values().filter(waits).filter(|cell| sees(&cell.domain)).cloned().collect()
         };
         let mut runs: Vec<RunId> = waiting.iter().map(|cell| cell.run.clone()).collect();
@@ -406,8 +406,8 @@ impl Engine {
     }
 
     /// The views of runs whose cells match `is_in`, such as by phase, and that match the query.
-    fn views_in(&self, is_in: impl Fn(&Cell) -> bool, query: &RunQuery) -> Vec<RunView> {
-        let is_wanted = |cell: &&Arc<Cell>| {
+    fn views_in(&self, is_in: impl Fn(&RunCell) -> bool, query: &RunQuery) -> Vec<RunView> {
+        let is_wanted = |cell: &&Arc<RunCell>| {
             is_in(cell)
                 && fits(query, [&cell.domain, &cell.item, &cell.title], cell.unix_ms, &cell.tags)
                 && query.before.as_ref().is_none_or(|before| cell.run < *before)
@@ -438,9 +438,9 @@ impl Engine {
         Ok(views)
     }
 
-    async fn seen(&self, line: &RunLine, cell: Option<&Cell>, summary: RunSummary) -> RunView {
-        let (mut until, mut trouble) = (None, cell.and_then(Cell::trouble).map(|why| why.to_string()));
-        let state = match (line, cell.map(Cell::phase)) {
+    async fn seen(&self, line: &RunLine, cell: Option<&RunCell>, summary: RunSummary) -> RunView {
+        let (mut until, mut trouble) = (None, cell.and_then(RunCell::trouble).map(|why| why.to_string()));
+        let state = match (line, cell.map(RunCell::phase)) {
             (RunLine { trouble: Some(_), .. }, _) => {
                 trouble = Some(
                     "its entries cannot be read; the operator finds the reason with `loopgate verify`".into(),
@@ -524,13 +524,13 @@ fn fits(query: &RunQuery, [domain, item, title]: [&str; 3], accepted_unix_ms: u6
 }
 
 /// The view of a submission without entries.
-fn queued(cell: &Cell) -> RunView {
+fn queued(cell: &RunCell) -> RunView {
     let is_interrupted = cell.phase() == RunPhase::Interrupted;
     let state = if is_interrupted { RunState::Interrupted } else { RunState::Queued };
     without_entries(cell, state, cell.trouble().map(|why| why.to_string()))
 }
 
-fn without_entries(known: &Known, state: RunState, trouble: Option<String>) -> RunView {
+fn without_entries(known: &SubmittedRun, state: RunState, trouble: Option<String>) -> RunView {
     RunView {
         run: known.run.to_string(),
         domain: known.domain.to_string(),

@@ -10,18 +10,18 @@ use loop_runtime::journal::JournalError;
 use loop_runtime::journal::queue::{QueuedSubmission, SubmissionState};
 use loop_runtime::journal::versions::not_on_engine;
 use loop_runtime::observe::RunEvent;
-use loop_runtime::run::{Driven, Handle, StartError};
+use loop_runtime::run::{DriveResult, Handle, StartError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::cell::Cell;
+use super::cell::RunCell;
 use super::line::{Job, JobOrder};
-use super::submit::Body;
+use super::submit::JobBody;
 use super::{Engine, EngineError, ReplyPiece, RunPhase};
 use crate::clock::unix_ms;
 
 /// The result of a job.
-enum Came {
+enum JobEnd {
     /// The run has ended.
     Ended,
     /// The run waits for a person until this deadline.
@@ -40,7 +40,7 @@ impl Engine {
             }
             let taken = {
                 let mut state = inner.state();
-                let super::State { line, places, .. } = &mut *state;
+                let super::EngineState { line, places, .. } = &mut *state;
                 if places.all() >= inner.limits.max_runs {
                     return;
                 }
@@ -58,8 +58,9 @@ impl Engine {
         }
     }
 
-    fn start(&self, job: Job, cell: Arc<Cell>) {
-        let place = Place { engine: self.clone(), domain: Arc::clone(&job.domain), cell: Arc::clone(&cell) };
+    fn start(&self, job: Job, cell: Arc<RunCell>) {
+        let place =
+            RunSlot { engine: self.clone(), domain: Arc::clone(&job.domain), cell: Arc::clone(&cell) };
         let engine = self.clone();
         let is_new = cell.phase() == RunPhase::Queued;
         cell.set_said_below(false);
@@ -67,24 +68,24 @@ impl Engine {
         self.inner.tasks.spawn(async move {
             let came = if is_new { engine.begin(&cell).await } else { engine.resume_job(&cell).await };
             engine
-                .settle(&cell, came.unwrap_or_else(|why| Came::Stays { phase: RunPhase::Interrupted, why }))
+                .settle(&cell, came.unwrap_or_else(|why| JobEnd::Stays { phase: RunPhase::Interrupted, why }))
                 .await;
             drop(place);
         });
     }
 
     /// Records the result of a job.
-    async fn settle(&self, cell: &Arc<Cell>, came: Came) {
+    async fn settle(&self, cell: &Arc<RunCell>, came: JobEnd) {
         cell.set_remote(None);
         self.inner.driver_changed.notify_one();
         match came {
-            Came::Ended => {
+            JobEnd::Ended => {
                 // Otherwise the next start finds out.
                 _ = self.inner.journal.advance_submission(&cell.run, SubmissionState::Over).await;
                 self.inner.state().end(cell);
                 cell.set_phase(RunPhase::Ended);
             }
-            Came::Waits { until_unix_ms } => {
+            JobEnd::Waits { until_unix_ms } => {
                 cell.set_phase(RunPhase::Waiting { until_unix_ms });
                 // A stop, or an answer to a run below, that came when the driver was already leaving.
                 // One that another process drives is looked at again.
@@ -93,12 +94,14 @@ impl Engine {
                     self.continue_run(cell);
                 }
             }
-            Came::Stays { why: EngineError::OtherVersion(why), .. } => self.leave_to_another(cell, why).await,
-            Came::Stays { .. } if !self.is_own(cell).await => {
+            JobEnd::Stays { why: EngineError::OtherVersion(why), .. } => {
+                self.leave_to_another(cell, why).await
+            }
+            JobEnd::Stays { .. } if !self.is_own(cell).await => {
                 // Another process has it. It is looked at again.
                 cell.set_phase(RunPhase::Waiting { until_unix_ms: ELSEWHERE });
             }
-            Came::Stays { phase, why } => {
+            JobEnd::Stays { phase, why } => {
                 let why = why.for_operator().unwrap_or_else(|| why.to_string());
                 cell.set_trouble(Some(why.into()));
                 cell.set_phase(phase);
@@ -107,12 +110,12 @@ impl Engine {
     }
 
     /// Whether no other process has claimed a run meanwhile.
-    async fn is_own(&self, cell: &Cell) -> bool {
+    async fn is_own(&self, cell: &RunCell) -> bool {
         self.inner.journal.has_claim(&cell.run).await.unwrap_or(true)
     }
 
     /// Begins the run of a submission. If the run exists already, it was begun before a crash.
-    async fn begin(&self, cell: &Arc<Cell>) -> Result<Came, EngineError> {
+    async fn begin(&self, cell: &Arc<RunCell>) -> Result<JobEnd, EngineError> {
         let inner = &self.inner;
         let queued = inner.journal.submission(&cell.run).await?.ok_or(EngineError::UnknownRun)?;
         if !queued.is_sealed {
@@ -123,7 +126,7 @@ impl Engine {
         if queued.submission.body.is_empty() {
             return self.resume_job(cell).await;
         }
-        let body: Body = serde_json::from_str(&queued.submission.body).map_err(|error| {
+        let body: JobBody = serde_json::from_str(&queued.submission.body).map_err(|error| {
             EngineError::NotResumed(format!("its row in the queue cannot be read: {error}"))
         })?;
         if body.from.is_some() && inner.journal.line(&cell.run).await?.is_some() {
@@ -170,12 +173,12 @@ impl Engine {
     }
 
     /// Continues a run until it ends or waits.
-    async fn resume_job(&self, cell: &Arc<Cell>) -> Result<Came, EngineError> {
+    async fn resume_job(&self, cell: &Arc<RunCell>) -> Result<JobEnd, EngineError> {
         let inner = &self.inner;
         let (recorded, run) = self.open_run(&cell.run).await?;
         cell.set_entries(recorded.entries.len() as u64);
         if run.is_done() {
-            return Ok(Came::Ended);
+            return Ok(JobEnd::Ended);
         }
         not_on_engine(&cell.run, &recorded)?;
         self.check_version(&cell.run, &recorded)?;
@@ -183,7 +186,7 @@ impl Engine {
         if matches!(run.phase(), Phase::WaitingForPerson { .. }) && stop.is_none() {
             let deadline = run.deadline();
             if deadline.is_none_or(|deadline| deadline > recorded.now()) {
-                return Ok(Came::Waits { until_unix_ms: until(run.started(), deadline) });
+                return Ok(JobEnd::Waits { until_unix_ms: until(run.started(), deadline) });
             }
         }
         let runner = inner.source.of_run(&cell.run).await.map_err(EngineError::NotResumed)?;
@@ -196,13 +199,13 @@ impl Engine {
             }
             // It is looked at again.
             Err(StartError::Journal(JournalError::Busy { .. })) => {
-                Ok(Came::Waits { until_unix_ms: ELSEWHERE })
+                Ok(JobEnd::Waits { until_unix_ms: ELSEWHERE })
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    async fn drive(&self, cell: &Arc<Cell>, mut handle: Handle) -> Result<Came, EngineError> {
+    async fn drive(&self, cell: &Arc<RunCell>, mut handle: Handle) -> Result<JobEnd, EngineError> {
         cell.set_trouble(None);
         cell.set_remote(Some(handle.remote()));
         self.inner.driver_changed.notify_one();
@@ -227,28 +230,28 @@ impl Engine {
         let driven = handle.driven().await;
         _ = watching.await;
         Ok(match driven {
-            Driven::Ended(outcome) => self.ended_as(cell, &outcome).await?,
-            Driven::Waiting(waiting) => {
+            DriveResult::Ended(outcome) => self.ended_as(cell, &outcome).await?,
+            DriveResult::Waiting(waiting) => {
                 let until = waiting.requested.iter().filter_map(|requested| requested.until_unix_ms).min();
-                Came::Waits { until_unix_ms: until.unwrap_or(NEVER) }
+                JobEnd::Waits { until_unix_ms: until.unwrap_or(NEVER) }
             }
         })
     }
 
     /// The result when a driver ends. A driver that cannot write the journal ends too, but its run has not ended.
-    async fn ended_as(&self, cell: &Cell, outcome: &Outcome) -> Result<Came, EngineError> {
+    async fn ended_as(&self, cell: &RunCell, outcome: &Outcome) -> Result<JobEnd, EngineError> {
         let line = self.inner.journal.line(&cell.run).await?;
         let has_stop = line.is_some_and(|line| line.stop.is_some());
         let has_failed = outcome.stop.primary.reason == StopReason::StorageFailed;
         if (has_stop && !has_failed) || self.open_run(&cell.run).await?.1.is_done() {
-            return Ok(Came::Ended);
+            return Ok(JobEnd::Ended);
         }
         let why = "its driver could not write the journal; free the journal's disk, then resume the run";
-        Ok(Came::Stays { phase: RunPhase::Interrupted, why: EngineError::NotResumed(why.to_owned()) })
+        Ok(JobEnd::Stays { phase: RunPhase::Interrupted, why: EngineError::NotResumed(why.to_owned()) })
     }
 
     /// Enqueues a run to be continued. A run that is driven already is left alone.
-    pub(super) fn continue_run(&self, cell: &Arc<Cell>) {
+    pub(super) fn continue_run(&self, cell: &Arc<RunCell>) {
         let (run, domain) = (cell.run.clone(), Arc::clone(&cell.domain));
         let order = JobOrder::resume(cell.priority, cell.nth);
         if !cell.leave_rest(RunPhase::Running) {
@@ -259,7 +262,7 @@ impl Engine {
     }
 
     /// Enqueues a submission again whose run could not begin.
-    pub(super) fn begin_again(&self, cell: &Arc<Cell>) {
+    pub(super) fn begin_again(&self, cell: &Arc<RunCell>) {
         let (run, domain) = (cell.run.clone(), Arc::clone(&cell.domain));
         if !cell.leave_rest(RunPhase::Queued) {
             return;
@@ -269,7 +272,7 @@ impl Engine {
     }
 
     /// Begins a run that was stopped before it began. It costs nothing, so it does not wait for a permit.
-    pub(super) fn begin_stopped(&self, cell: &Arc<Cell>, how: StopMode) {
+    pub(super) fn begin_stopped(&self, cell: &Arc<RunCell>, how: StopMode) {
         cell.set_stop(how);
         let job = {
             let mut state = self.inner.state();
@@ -303,7 +306,7 @@ impl Engine {
                 _ = self.deliver_due().await;
                 delivered = Instant::now();
             }
-            let waiting: Vec<Arc<Cell>> = {
+            let waiting: Vec<Arc<RunCell>> = {
                 let state = self.inner.state();
                 state
                     .cells
@@ -334,13 +337,13 @@ pub(super) fn until(started: &Started, deadline: Option<loop_core::types::Millis
 }
 
 /// A permit, released when it is dropped. A run whose task panicked is left to the operator.
-struct Place {
+struct RunSlot {
     engine: Engine,
     domain: Arc<str>,
-    cell: Arc<Cell>,
+    cell: Arc<RunCell>,
 }
 
-impl Drop for Place {
+impl Drop for RunSlot {
     fn drop(&mut self) {
         if self.cell.phase() == RunPhase::Running && std::thread::panicking() {
             self.cell.set_remote(None);

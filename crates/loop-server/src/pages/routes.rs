@@ -219,8 +219,7 @@ async fn one(
     Query(OneQuery { at, did }): Query<OneQuery>,
 ) -> Result<Response, HttpProblem> {
     let identity = identity.map(|Extension(identity)| identity);
-    let said = (StatusCode::OK, act::notice_of(&did));
-    pages.shown_run(&caller, identity.as_ref(), &id, at, said).await
+    pages.shown_run(&caller, identity.as_ref(), &id, at, StatusCode::OK, act::notice_of(&did)).await
 }
 
 impl Pages {
@@ -231,19 +230,20 @@ impl Pages {
         identity: Option<&Identity>,
         id: &str,
         at: Option<u64>,
-        (status, notice): (StatusCode, Option<Notice>),
+        status: StatusCode,
+        notice: Option<Notice>,
     ) -> Result<Response, HttpProblem> {
         let (id, recorded) = match self.read(caller, id, Role::Read).await {
             Err(problem) if problem.status == StatusCode::NOT_FOUND.as_u16() => {
-                return self.queued(caller, identity, id, (status, notice)).await;
+                return self.queued(caller, identity, id, status, notice).await;
             }
             read => read?,
         };
         let live = self.source.engine.as_ref().and_then(|engine| engine.live(&id));
         let now = live.filter(|live| live.phase() == RunPhase::Running).map(|_| unix_ms());
-        let mut acts = self.acts((caller, identity), (&id, &recorded), at).await;
+        let mut acts = self.acts(caller, identity, &id, &recorded, at).await;
         let title = started_of(&recorded).map(|started| title_of(&started.item));
-        let label = self.label_part(caller, identity, (&id, &recorded)).await?;
+        let label = self.label_part(caller, identity, &id, &recorded).await?;
         let domain = &recorded.spec.domain;
         let served = self.source.engine.as_ref().and_then(|engine| engine.domain(domain));
         let begins_again = served.is_some() && caller.may(Role::Submit, domain);

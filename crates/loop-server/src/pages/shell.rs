@@ -55,17 +55,17 @@ pub(crate) const READER: &str = "<span class=\"reader\"></span>";
 /// The number of waiting runs that the reader may see.
 #[cfg(feature = "http")]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting(pub(crate) usize);
+pub(crate) struct WaitingCount(pub(crate) usize);
 
 /// The reader of a page, their roles, and what waits for a person. `waiting`: how much. `None`: it was not counted.
 #[cfg(feature = "http")]
-pub(crate) fn reader(account: &str, caller: &Caller, waiting: Option<Waiting>) -> String {
+pub(crate) fn reader(account: &str, caller: &Caller, waiting: Option<WaitingCount>) -> String {
     let roles: Vec<&str> = caller.roles.iter().map(|role| role.name()).collect();
     let content = html! {
         @if caller.is(Role::Read) || caller.is(Role::Approve) {
             a href="/pending" {
                 "Pending"
-                @if let Some(Waiting(count)) = waiting {
+                @if let Some(WaitingCount(count)) = waiting {
                     " " span.pill.warn[count > 0] { (grouped(count as u64)) }
                     span.sr { " " (if count == 1 { "run waits" } else { "runs wait" }) " for a person" }
                 }

@@ -22,7 +22,7 @@ pub struct DriverCase {
     /// Answers that people give at once, by the key of the action. Other questions are not answered.
     pub answers: Vec<(&'static str, PersonAnswer)>,
     /// A stop or an instruction that the run receives. `None`: none.
-    pub said: Option<Said>,
+    pub said: Option<TimedEvent>,
     /// The driver stops once, while the call of this target is in flight, and another driver continues. `None`: it does
     /// not stop.
     pub dies: Option<&'static str>,
@@ -85,7 +85,7 @@ pub enum ToolEnd {
 
 /// A stop or an instruction that a run receives.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct TimedEvent {
     /// The target of a call, which must be in flight then.
     pub during: &'static str,
     /// Milliseconds after the start of the call.
@@ -139,7 +139,7 @@ impl DriverCase {
 
     /// Adds a stop or an instruction during a call.
     pub fn say(self, during: &'static str, after_ms: u64, kind: EventKind) -> Self {
-        Self { said: Some(Said { during, after_ms, kind }), ..self }
+        Self { said: Some(TimedEvent { during, after_ms, kind }), ..self }
     }
 
     /// The behaviour of a tool in the `nth` call with a target, from 0.

@@ -22,21 +22,21 @@ use super::cases::tools;
 use crate::{DraftReply, NONCE};
 
 /// Sends a run [`EventKind::StopRequested`] or [`EventKind::Instruction`].
-pub type Tell = Box<dyn Fn(&EventKind) + Send + Sync>;
+pub type SendEvent = Box<dyn Fn(&EventKind) + Send + Sync>;
 
 /// The models, tools and people of a case, for a driver with a clock of its own.
 #[derive(Clone)]
-pub struct LiveOutside(Arc<Inside>);
+pub struct LiveOutside(Arc<LiveInner>);
 
-struct Inside {
+struct LiveInner {
     case: DriverCase,
-    state: Mutex<State>,
-    tell: Mutex<Option<Tell>>,
+    state: Mutex<LiveState>,
+    tell: Mutex<Option<SendEvent>>,
     dies: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct LiveState {
     model_calls: usize,
     tool_calls: BTreeMap<String, usize>,
     validations: usize,
@@ -53,11 +53,11 @@ impl LiveOutside {
     /// The outside of the runs of this case.
     pub fn new(case: &DriverCase) -> Self {
         let (case, state) = (case.clone(), Mutex::default());
-        Self(Arc::new(Inside { case, state, tell: Mutex::default(), dies: Notify::new() }))
+        Self(Arc::new(LiveInner { case, state, tell: Mutex::default(), dies: Notify::new() }))
     }
 
     /// Sets how the case sends messages to the run in progress.
-    pub fn telling(&self, tell: Tell) {
+    pub fn telling(&self, tell: SendEvent) {
         *self.0.tell.lock().unwrap_or_else(PoisonError::into_inner) = Some(tell);
     }
 
@@ -146,7 +146,7 @@ impl LiveOutside {
         }
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut LiveState) -> T) -> T {
         change(&mut self.0.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

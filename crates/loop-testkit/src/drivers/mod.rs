@@ -24,7 +24,7 @@ use std::sync::Arc;
 use loop_core::types::Effect;
 use loop_core::{Event, EventKind, Run};
 
-pub use case::{DriverCase, ModelEnd, ModelPlay, Said, ToolEnd, ToolPlay, YES, finds, replies};
+pub use case::{DriverCase, ModelEnd, ModelPlay, TimedEvent, ToolEnd, ToolPlay, YES, finds, replies};
 pub use cases::cases;
 pub use outside::Outside;
 pub use queue::WorkQueue;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use loop_core::reply::Section;
 use loop_core::run::{CallModel, Check, CheckResult, CheckWhat, Lack, PersonAnswer, RunTool};
 use loop_core::types::{
-    CommandKey, FailureKind, Millis, ModelFailure, Observation, Received, Status, SubCallUse, Usage,
+    CommandKey, FailureKind, Millis, ModelFailure, Observation, Receipt, Status, SubCallUse, Usage,
 };
 use loop_core::{Command, Event, EventKind, Run};
 
@@ -19,7 +19,7 @@ use crate::{DraftReply, NONCE, PROMPT, announced, found, saved_at};
 pub struct Outside<'a> {
     case: &'a DriverCase,
     now: Millis,
-    in_flight: BTreeMap<(CommandKey, u32), Ending>,
+    in_flight: BTreeMap<(CommandKey, u32), PendingEnd>,
     /// How many tasks were begun.
     begun: u64,
     model_calls: usize,
@@ -33,7 +33,7 @@ pub struct Outside<'a> {
 
 /// How a task in flight ends. Tasks that end at the same instant end in the order in which they began.
 #[derive(Debug)]
-struct Ending {
+struct PendingEnd {
     at: Millis,
     nth: u64,
     kind: EventKind,
@@ -102,7 +102,7 @@ impl<'a> Outside<'a> {
             Command::AskPerson { .. } | Command::Abort { .. } | Command::Save { .. } => return,
         };
         self.begun += 1;
-        self.in_flight.insert(work, Ending { at, nth: self.begun, kind });
+        self.in_flight.insert(work, PendingEnd { at, nth: self.begun, kind });
     }
 
     fn model(&mut self, run: &Run, call: &CallModel) -> (Millis, EventKind) {
@@ -123,7 +123,7 @@ impl<'a> Outside<'a> {
                 partial: None,
                 served_model: None,
                 usage,
-                received: Received::default(),
+                received: Receipt::default(),
             };
             (at, failure)
         };
@@ -258,7 +258,7 @@ impl<'a> Outside<'a> {
                         partial: None,
                         served_model: None,
                         usage: None,
-                        received: Received::default(),
+                        received: Receipt::default(),
                     };
                     EventKind::ModelFailed { key, attempt, failure: failure.into() }
                 }

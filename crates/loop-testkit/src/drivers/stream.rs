@@ -31,18 +31,18 @@ impl RunDriver for StateStream {
 
 /// The result of an event: the decisions, and the run with its new commands. `None` in place of decisions: the event
 /// came too late and was rejected.
-struct Followed {
+struct AppliedEvent {
     event: Event,
     notes: Option<Vec<Note>>,
     run: Run,
 }
 
 /// A run is a fold over its events.
-fn followed(run: Run, events: UnboundedReceiver<Event>) -> impl Stream<Item = Followed> {
+fn followed(run: Run, events: UnboundedReceiver<Event>) -> impl Stream<Item = AppliedEvent> {
     stream::unfold((run, events), |(mut run, mut events)| async move {
         let event = events.next().await?;
         let notes = run.apply(&event).ok();
-        Some((Followed { event, notes, run: run.clone() }, (run, events)))
+        Some((AppliedEvent { event, notes, run: run.clone() }, (run, events)))
     })
 }
 

@@ -1,6 +1,6 @@
 //! Lies of models and providers in tool calls: in the contract of a document, or native in a conversation.
 
-use super::On::{First, Main};
+use super::LieOn::{First, Main};
 use super::prompt::{Prompt, call, numbered};
 use super::twist::{Piece, Twist};
 use super::words::deep;

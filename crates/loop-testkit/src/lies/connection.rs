@@ -1,6 +1,6 @@
 //! Lies of connections: they break, stall, or have invalid framing. Their content is correct.
 
-use super::On::{Every, Main, Once};
+use super::LieOn::{Every, Main, Once};
 use super::{Behaviour, Lie};
 use loop_mock::Chunks;
 

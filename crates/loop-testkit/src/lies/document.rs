@@ -3,7 +3,7 @@
 use loop_llm::ModelReply;
 use serde_json::json;
 
-use super::On::{Main, Once, Selection};
+use super::LieOn::{Main, Once, Selection};
 use super::prompt::{Prompt, block, body_of, says};
 use super::words::{FORGED, deep};
 use super::{Behaviour, Lie, saying};

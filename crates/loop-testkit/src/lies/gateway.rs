@@ -1,6 +1,6 @@
 //! Lies of gateways and proxies that respond in place of a provider: pages and errors.
 
-use super::On::{Every, Main, Once};
+use super::LieOn::{Every, Main, Once};
 use super::{Behaviour, Lie};
 
 lies! {

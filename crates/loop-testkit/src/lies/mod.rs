@@ -23,7 +23,7 @@ mod values;
 mod words;
 
 use loop_llm::ModelReply;
-use loop_mock::{Behaviour, Lie, On};
+use loop_mock::{Behaviour, Lie, LieOn};
 
 use prompt::Prompt;
 use twist::{Twist, Twister};

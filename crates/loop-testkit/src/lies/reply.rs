@@ -2,7 +2,7 @@
 
 use loop_core::reply::FinishReason;
 
-use super::On::{First, Main, Once};
+use super::LieOn::{First, Main, Once};
 use super::prompt::{call, says};
 use super::words::ESCAPES;
 use super::{Behaviour, Lie, saying};

@@ -1,6 +1,6 @@
 //! Lies of providers in their event streams: ends, usage, ids, and formats.
 
-use super::On::{Every, Main, Once};
+use super::LieOn::{Every, Main, Once};
 use super::dialect::EndWord;
 use super::twist::{Form, Piece, Tokens, Twist};
 use super::{Behaviour, Lie};

@@ -2,7 +2,7 @@
 
 use loop_llm::ModelReply;
 
-use super::On::Main;
+use super::LieOn::Main;
 use super::prompt::{Prompt, says};
 use super::{Lie, saying};
 
@@ -67,13 +67,13 @@ fn documents(prompt: &Prompt<'_>, honest: ModelReply, kinds: &[Kind]) -> ModelRe
     if prompt.is_conversation() {
         return honest;
     }
-    let known = Known::of(prompt);
+    let known = ReadMaterial::of(prompt);
     let body: String = kinds.iter().map(|kind| format!("- {}\n", known.sentence(*kind))).collect();
     says(format!("{}{}", prompt.sections(|_| body.clone()), prompt.contract("high", &[])))
 }
 
 /// The evidence that a lying model has read.
-struct Known<'a> {
+struct ReadMaterial<'a> {
     /// The number of the evidence that it cites, and its text.
     id: &'a str,
     text: &'a str,
@@ -85,7 +85,7 @@ struct Known<'a> {
 /// The invented value if the evidence has no value of a kind.
 const INVENTED: &str = "73,914.26";
 
-impl<'a> Known<'a> {
+impl<'a> ReadMaterial<'a> {
     fn of(prompt: &'a Prompt<'_>) -> Self {
         let evidence = &prompt.evidence;
         // The longest text has the most values.

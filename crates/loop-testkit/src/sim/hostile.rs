@@ -6,7 +6,7 @@ use loop_core::invariants::{Checker, Transition, Violation, bound};
 use loop_core::run::Refusal;
 use loop_core::{Event, EventKind, Note, Run, StopReason};
 
-use crate::sim::check::{self, Ghost};
+use crate::sim::check::{self, GhostState};
 use crate::sim::events;
 use crate::sim::{Choices, HostileWorld};
 
@@ -15,14 +15,14 @@ const RUNS_OF_A_WORLD: u64 = 64;
 
 /// Whether and when the faults of a simulation end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum FaultMode {
     /// Faults continue until the run has received many events.
     Safety,
     /// Faults end soon, after which the run must end within its bound.
     Liveness,
 }
 
-impl Mode {
+impl FaultMode {
     /// The mode of a seed: one in five is for liveness.
     pub fn of(seed: u64) -> Self {
         if seed.is_multiple_of(5) { Self::Liveness } else { Self::Safety }
@@ -55,7 +55,7 @@ pub struct Simulated {
 
 /// The results of many simulations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct SimulationTally {
     /// Runs that were driven to their end.
     pub runs: u64,
     /// Events that were accepted.
@@ -68,7 +68,7 @@ pub struct Tally {
     pub reasons: BTreeMap<StopReason, u64>,
 }
 
-impl Tally {
+impl SimulationTally {
     /// Adds the runs of another tally.
     pub fn add(&mut self, other: &Self) {
         self.runs += other.runs;
@@ -100,8 +100,8 @@ pub(crate) fn world_of(seed: u64) -> u64 {
 ///
 /// # Errors
 /// The first seed that violates an invariant, and its result.
-pub fn simulate(from: u64, to: u64) -> Result<Tally, (u64, Box<Simulated>)> {
-    let mut tally = Tally::default();
+pub fn simulate(from: u64, to: u64) -> Result<SimulationTally, (u64, Box<Simulated>)> {
+    let mut tally = SimulationTally::default();
     let mut world = None;
     for seed in from..to {
         let of = world_of(seed);
@@ -109,7 +109,7 @@ pub fn simulate(from: u64, to: u64) -> Result<Tally, (u64, Box<Simulated>)> {
             world = Some((of, HostileWorld::drawn(&mut Choices::of_seed(of ^ WORLDS))));
         }
         let Some((_, world)) = &world else { continue };
-        let simulated = simulate_choices(world, Mode::of(seed), Choices::of_seed(seed));
+        let simulated = simulate_choices(world, FaultMode::of(seed), Choices::of_seed(seed));
         if simulated.fault.is_some() {
             return Err((seed, Box::new(simulated)));
         }
@@ -138,13 +138,13 @@ fn first_of(violations: &[Violation]) -> Option<SimFault> {
 }
 
 /// Simulates one run with these choices, until it is done or an invariant is violated.
-pub fn simulate_choices(world: &HostileWorld, mode: Mode, mut choices: Choices) -> Simulated {
+pub fn simulate_choices(world: &HostileWorld, mode: FaultMode, mut choices: Choices) -> Simulated {
     let calm_after = match mode {
-        Mode::Liveness => choices.below(14),
-        Mode::Safety => 60,
+        FaultMode::Liveness => choices.below(14),
+        FaultMode::Safety => 60,
     };
     let (run, first, notes) = world.start();
-    let mut ghost = Ghost::start(&run);
+    let mut ghost = GhostState::start(&run);
     let bound = bound(run.spec());
     let (mut checker, violations) = Checker::start(&run, &notes);
     let mut fault = first_of(&violations);

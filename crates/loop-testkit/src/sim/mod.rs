@@ -18,9 +18,9 @@ mod world;
 use std::ops::Range;
 
 pub use choices::Choices;
-pub use hostile::{Mode, SimFault, Simulated, Tally, simulate, simulate_choices};
+pub use hostile::{FaultMode, SimFault, Simulated, SimulationTally, simulate, simulate_choices};
 pub use replies::drawn_reply;
-pub use shrink::{Shrunk, shrink, shrink_choices};
+pub use shrink::{ShrunkFault, shrink, shrink_choices};
 pub use world::{HostileWorld, NONCE};
 
 /// The seeds `A..B` in an environment variable.

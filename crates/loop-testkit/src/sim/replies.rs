@@ -8,7 +8,7 @@ use loop_core::gate::JudgedAction;
 use loop_core::reply::{FinishReason, Reply};
 use loop_core::spec::ProtocolSpec;
 use loop_core::types::{
-    FailureKind, Millis, ModelFailure, Observation, PicoUsd, Received, Status, SubCallUse, ToolCall, Usage,
+    FailureKind, Millis, ModelFailure, Observation, PicoUsd, Receipt, Status, SubCallUse, ToolCall, Usage,
 };
 
 use crate::sim::Choices;
@@ -251,7 +251,7 @@ pub(crate) fn failure(choices: &mut Choices, now: u64) -> ModelFailure {
         refused: None,
         served_model: None,
         usage: choices.one_in(2).then(|| Usage { input: 10, ..Usage::default() }),
-        received: Received::default(),
+        received: Receipt::default(),
     }
 }
 

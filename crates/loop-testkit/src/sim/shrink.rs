@@ -3,14 +3,14 @@
 use std::fmt;
 
 use crate::sim::Choices;
-use crate::sim::hostile::{Mode, SimFault, Simulated, drawn_world, simulate_choices};
+use crate::sim::hostile::{FaultMode, SimFault, Simulated, drawn_world, simulate_choices};
 
 /// The most simulations of a shrinking.
 const TRIES: u32 = 4_000;
 
 /// A fault with the shortest list of events that was found for it.
 #[derive(Clone, Debug)]
-pub struct Shrunk {
+pub struct ShrunkFault {
     /// The seed.
     pub seed: u64,
     /// The broken invariant.
@@ -22,9 +22,9 @@ pub struct Shrunk {
 }
 
 /// Shrinks the simulation of a seed. `None`: it violates no invariant.
-pub fn shrink(seed: u64) -> Option<Shrunk> {
+pub fn shrink(seed: u64) -> Option<ShrunkFault> {
     let world = drawn_world(seed);
-    let mode = Mode::of(seed);
+    let mode = FaultMode::of(seed);
     let first = simulate_choices(&world, mode, Choices::of_seed(seed));
     let fault = first.fault.clone()?;
     let from_events = first.journal.len();
@@ -33,7 +33,7 @@ pub fn shrink(seed: u64) -> Option<Shrunk> {
         let other = simulate_choices(&world, mode, Choices::of_list(list));
         other.fault.as_ref().is_some_and(|other| other.check == fault.check).then_some(other)
     });
-    Some(Shrunk { seed, fault: simulated.fault.clone()?, simulated, from_events })
+    Some(ShrunkFault { seed, fault: simulated.fault.clone()?, simulated, from_events })
 }
 
 /// The simplest simulation that is found from `first` in at most `max_tries` simulations, by removing choices and
@@ -92,7 +92,7 @@ fn weight(events: usize, choices: &[u32]) -> (usize, usize, usize) {
     (events, choices.iter().filter(|choice| **choice != 0).count(), choices.len())
 }
 
-impl fmt::Display for Shrunk {
+impl fmt::Display for ShrunkFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SimFault { check, what } = &self.fault;
         writeln!(f, "seed {}: {check}: {what}", self.seed)?;

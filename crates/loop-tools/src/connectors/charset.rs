@@ -15,7 +15,7 @@ pub(crate) const REPLACED: &str = "bytes that are not UTF-8 were replaced";
 const NAME_CHARS: usize = 40;
 
 /// How a text is encoded: with what, behind a mark of how many bytes, and how that is known.
-type Seen = (&'static Encoding, usize, &'static str);
+type DetectedCharset = (&'static Encoding, usize, &'static str);
 
 /// The text of `bytes`, without a mark. `named`: the charset that came with them.
 ///
@@ -44,7 +44,7 @@ pub(crate) fn shown(bytes: &[u8], is_cut: bool) -> (Cow<'_, str>, Option<String>
 ///
 /// # Errors
 /// What it is, for behind "it is ": in a charset that is not read.
-pub(crate) fn seen(bytes: &[u8], named: Option<&str>) -> Result<Seen, String> {
+pub(crate) fn seen(bytes: &[u8], named: Option<&str>) -> Result<DetectedCharset, String> {
     // The mark of UTF-32 begins with that of UTF-16.
     if bytes.starts_with(b"\xff\xfe\0\0") || bytes.starts_with(b"\0\0\xfe\xff") {
         return Err("in UTF-32, which is not read".to_owned());

@@ -11,7 +11,7 @@ pub(crate) const OWN: [&str; 6] =
 
 /// What the placeholders are filled with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Given<'a> {
+pub(crate) struct Values<'a> {
     pub(crate) parameters: &'a Value,
     pub(crate) scope: &'a Scope,
     pub(crate) key: &'a str,
@@ -19,13 +19,13 @@ pub(crate) struct Given<'a> {
 
 /// A part of a text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum TextPart {
     Text(String),
     Placeholder(String),
 }
 
 /// The parts of a text. `{{` and `}}` are braces. `None`: a brace has no partner.
-pub(crate) fn parts(text: &str) -> Option<Vec<Part>> {
+pub(crate) fn parts(text: &str) -> Option<Vec<TextPart>> {
     let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);
     while let Some(at) = rest.find(['{', '}']) {
         let (before, from) = rest.split_at(at);
@@ -38,14 +38,14 @@ pub(crate) fn parts(text: &str) -> Option<Vec<Part>> {
         let (name, after) =
             from.strip_prefix('{')?.split_once('}').filter(|(name, _)| !name.contains('{'))?;
         if !plain.is_empty() {
-            parts.push(Part::Text(std::mem::take(&mut plain)));
+            parts.push(TextPart::Text(std::mem::take(&mut plain)));
         }
-        parts.push(Part::Placeholder(name.to_owned()));
+        parts.push(TextPart::Placeholder(name.to_owned()));
         rest = after;
     }
     plain.push_str(rest);
     if !plain.is_empty() {
-        parts.push(Part::Text(plain));
+        parts.push(TextPart::Text(plain));
     }
     Some(parts)
 }

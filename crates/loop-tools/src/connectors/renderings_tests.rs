@@ -17,12 +17,12 @@ use loop_core::types::{Effect, Scope, Status};
 use serde_json::{Map, Value, json};
 
 use crate::connectors::command::output::Reader;
-use crate::connectors::command::run::Ended;
+use crate::connectors::command::run::ProgramEnd;
 use crate::connectors::command::settings::CommandOutput;
-use crate::connectors::http::answer::Shape;
+use crate::connectors::http::answer::ResultFormat;
 use crate::connectors::http::template::Template;
-use crate::connectors::mcp::content::{Called, of_call};
-use crate::connectors::sql::rows::{Changed, Done, Rows, result};
+use crate::connectors::mcp::content::{CallContent, of_call};
+use crate::connectors::sql::rows::{ChangedRows, Rows, SqlResult, result};
 
 /// Data of about `n` times 20 bytes, in a form of its own.
 type Form = (&'static str, fn(usize) -> Value);
@@ -72,9 +72,10 @@ fn renderings(value: &Value) -> Vec<(&'static str, ToolResult)> {
     let shown = |line: Option<&str>| {
         let line = line.map(|line| Template::read(line, &mut |_| Ok(())).unwrap());
         let value = mask().mask_value(value.clone());
-        Shape { select: None, line }.result("x", "Things", &scope, effect, value, Some("more"))
+        ResultFormat { select: None, line }.result("x", "Things", &scope, effect, value, Some("more"))
     };
-    let answered = |answer: Value| of_call(&declaration(), &scope, Called::read(answer).unwrap(), &mask());
+    let answered =
+        |answer: Value| of_call(&declaration(), &scope, CallContent::read(answer).unwrap(), &mask());
     let ended = |output: CommandOutput, stdout: Vec<u8>| {
         let declaration = declaration();
         let reader = Reader {
@@ -85,7 +86,7 @@ fn renderings(value: &Value) -> Vec<(&'static str, ToolResult)> {
             retry_exit: &[],
             max_bytes: 64 << 20,
         };
-        let ended = Ended { status: ExitStatus::from_raw(0), stdout, is_cut: false, stderr: Vec::new() };
+        let ended = ProgramEnd { status: ExitStatus::from_raw(0), stdout, is_cut: false, stderr: Vec::new() };
         reader.result(&ended, &scope, &mask())
     };
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -97,8 +98,8 @@ fn renderings(value: &Value) -> Vec<(&'static str, ToolResult)> {
             }
         }
         let done = match changed {
-            None => Done::Found(found),
-            Some(count) => Done::Changed(Changed { count, rows: found }),
+            None => SqlResult::Found(found),
+            Some(count) => SqlResult::Changed(ChangedRows { count, rows: found }),
         };
         result(&declaration(), &scope, &names, Ok(done))
     };

@@ -54,7 +54,7 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
         }
     }
     // Before anything is run and paid for: a journal that cannot be opened is found out now.
-    let keeps = args.keep.as_deref().map(|name| Kept::open(name, &args.journal)).transpose()?;
+    let keeps = args.keep.as_deref().map(|name| EvalJournal::open(name, &args.journal)).transpose()?;
     let labelled = if args.labelled { labelled(&args.journal).await? } else { Vec::new() };
     let jobs = args.jobs.map_or_else(jobs, usize::from);
     // Before anything is run and paid for: a file that cannot be read or written is found out now.
@@ -157,12 +157,12 @@ async fn labelled(journal: &JournalArgs) -> Result<Vec<CaseResult>, Failure> {
 }
 
 /// The journal in which an eval is stored, and its name.
-struct Kept {
+struct EvalJournal {
     name: Arc<str>,
     journal: StoredJournal,
 }
 
-impl Kept {
+impl EvalJournal {
     fn open(name: &str, journal: &JournalArgs) -> Result<Self, Failure> {
         let name = name_of("--keep", Some(name))?.unwrap_or_default();
         Ok(Self { name, journal: StoredJournal::open(journal.path())? })

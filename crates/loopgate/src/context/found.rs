@@ -19,13 +19,13 @@ use crate::args::{AgainArgs, DomainArgs, JournalArgs, RecordedArgs, SettingArgs}
 use crate::output::{Failure, stream};
 
 /// A run in a journal.
-pub(crate) struct Found {
+pub(crate) struct FoundRun {
     pub(crate) journal: Arc<StoredJournal>,
     pub(crate) recorded: Recorded,
     pub(crate) run: Run,
 }
 
-impl Found {
+impl FoundRun {
     /// The run in these arguments, which must not have ended.
     pub(crate) async fn open(named: &str, again: &AgainArgs) -> Result<Self, Failure> {
         let found = Self::any(named, again).await?;
@@ -106,7 +106,7 @@ impl Found {
         let Loaded { domain, saves, asks, origin, .. } = loaded;
         let batch = origin.as_ref().and_then(|origin| origin.batch.as_ref()).map(BatchOrigin::budget);
         let token = origin.as_ref().and_then(|origin| origin.token.as_ref()).map(TokenOrigin::budget);
-        again(&self.journal, domain, (*saves, *asks), batch.into_iter().chain(token))
+        again(&self.journal, domain, *saves, *asks, batch.into_iter().chain(token))
     }
 
     /// The run's runner in its current state, for comparison. It is not driven. `calls`: its tools may be called.
@@ -178,7 +178,7 @@ pub(crate) async fn still_waits(
         return Ok(false);
     }
     for below in run.waits_below() {
-        let found = Found::read(Arc::clone(journal), below).await?;
+        let found = FoundRun::read(Arc::clone(journal), below).await?;
         if !Box::pin(still_waits(journal, &found.run, found.recorded.now())).await? {
             return Ok(false);
         }

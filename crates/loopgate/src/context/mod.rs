@@ -18,7 +18,7 @@ pub(crate) mod telemetry;
 
 pub(crate) use complete::completed;
 pub(crate) use found::{
-    Found, Loaded, entries_before, explained, find, is_over, named, opened, still_waits, unverified,
+    FoundRun, Loaded, entries_before, explained, find, is_over, named, opened, still_waits, unverified,
 };
 #[cfg(feature = "restate")]
 pub(crate) use ingress::{client, failed};

@@ -7,7 +7,7 @@ use loop_runtime::spec::Prompts;
 #[cfg(feature = "server")]
 use loop_server::{doors::Audit, engine::Engine, pages::PageSource};
 
-use super::found::{Found, opened};
+use super::found::{FoundRun, opened};
 
 /// The templates of a run: the built-in ones, or those of its domain if it is unchanged and at its recorded path.
 /// `None`: they are not available.
@@ -29,7 +29,7 @@ pub(crate) fn prompts_of(journal: Arc<StoredJournal>, recorded: &Recorded) -> Op
         imported: *imported,
         since_last_ms: *since_last_ms,
     };
-    let found = Found { run, recorded, journal };
+    let found = FoundRun { run, recorded, journal };
     let domain = found.domain(None).ok()?;
     Some(domain.prompts).filter(|prompts| prompts.hash() == wanted)
 }

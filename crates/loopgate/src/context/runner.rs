@@ -10,7 +10,7 @@ use loop_core::run::Started;
 use loop_core::secrets::Secrets;
 use loop_domain::Domain;
 use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger};
-use loop_runtime::hooks::{Delivered, HookReport, Hooks};
+use loop_runtime::hooks::{DeliveryResult, HookReport, Hooks};
 use loop_runtime::journal::{Journal, StoredJournal};
 use loop_runtime::{
     Runner,
@@ -80,7 +80,8 @@ pub(crate) fn on_journal(
 pub(crate) fn again(
     journal: &StoredJournal,
     domain: &Domain,
-    (saves, asks): (bool, bool),
+    saves: bool,
+    asks: bool,
     more: impl IntoIterator<Item = SharedBudget>,
 ) -> Runner {
     let runner = to_loop(domain, saves);
@@ -104,7 +105,7 @@ pub(crate) fn reporting(hooks: &Hooks) -> Hooks {
 /// The line that says that a message was not delivered. `None`: it was.
 fn not_delivered(report: &HookReport) -> Option<String> {
     let HookReport { id, hook, event, delivered, .. } = report;
-    let Delivered::No { error, next_unix_ms } = delivered else { return None };
+    let DeliveryResult::No { error, next_unix_ms } = delivered else { return None };
     let next = match next_unix_ms {
         Some(next) => format!("`loopgate serve hooks deliver` tries again from {} UTC on", time(*next)),
         None => format!(

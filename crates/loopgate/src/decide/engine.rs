@@ -8,11 +8,11 @@ use loop_runtime::engine::RunMessage;
 
 use crate::args::PersonArgs;
 use crate::context::{client, failed};
-use crate::drive::{Said, is_binding};
+use crate::drive::{PersonReply, is_binding};
 use crate::output::{Failure, stream};
 
 /// Sends a person's answer to a request of a run.
-pub(crate) async fn say(url: &str, args: &PersonArgs, said: Said) -> Result<ExitCode, Failure> {
+pub(crate) async fn say(url: &str, args: &PersonArgs, said: PersonReply) -> Result<ExitCode, Failure> {
     let (run, client) = (RunId::new(args.run.as_str()), client(url)?);
     let status = client.status(&run).await.map_err(failed)?;
     let waiting = status.waiting.iter().find(|open| open.key.to_string() == args.action);
@@ -32,10 +32,10 @@ pub(crate) async fn say(url: &str, args: &PersonArgs, said: Said) -> Result<Exit
     }
     let (key, binding) = (open.key, open.binding);
     let takes = match (&said, open.is_question) {
-        (Said::Approves(_) | Said::Answers(PersonAnswer::Approved), true) => {
+        (PersonReply::Approves(_) | PersonReply::Answers(PersonAnswer::Approved), true) => {
             Some("a question: use `loopgate answer` or `deny`")
         }
-        (Said::Answers(PersonAnswer::Answered { .. }), false) => {
+        (PersonReply::Answers(PersonAnswer::Answered { .. }), false) => {
             Some("an approval request, not a question: use `loopgate approve` or `deny`")
         }
         _ => None,
@@ -44,8 +44,8 @@ pub(crate) async fn say(url: &str, args: &PersonArgs, said: Said) -> Result<Exit
         return Err(Failure::new(format!("{key} of run {run} is {takes}")));
     }
     let message = match said {
-        Said::Approves(by) => RunMessage::Approve { key, by, binding },
-        Said::Answers(answer) => RunMessage::Answer { key, answer, binding: Some(binding) },
+        PersonReply::Approves(by) => RunMessage::Approve { key, by, binding },
+        PersonReply::Answers(answer) => RunMessage::Answer { key, answer, binding: Some(binding) },
     };
     let posted = client.post(&run, &message).await.map_err(failed)?;
     let when =

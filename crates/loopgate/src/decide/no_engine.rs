@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use crate::args::PersonArgs;
-use crate::drive::Said;
+use crate::drive::PersonReply;
 use crate::output::Failure;
 
-pub(crate) async fn say(_: &str, _: &PersonArgs, _: Said) -> Result<ExitCode, Failure> {
+pub(crate) async fn say(_: &str, _: &PersonArgs, _: PersonReply) -> Result<ExitCode, Failure> {
     Err(Failure::not_built("engine", "restate"))
 }
 

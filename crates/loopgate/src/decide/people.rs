@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use super::engine;
 use crate::args::name_of;
 use crate::args::{EngineArgs, GoOnArgs, JournalArgs, PersonArgs, ReportArgs};
-use crate::context::{Found, find, places, unverified};
-use crate::drive::{Said, approver, is_binding};
+use crate::context::{FoundRun, find, places, unverified};
+use crate::drive::{PersonReply, approver, is_binding};
 use crate::output::{Failure, at_journal, stream};
 use crate::shown::people;
 
@@ -101,7 +101,7 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
 /// `loopgate approve`.
 pub(crate) async fn approve(args: ApproveArgs) -> Result<ExitCode, Failure> {
     let claim = name_of("--as", args.claim.as_deref())?;
-    say(args.person, Said::Approves(approver(claim))).await
+    say(args.person, PersonReply::Approves(approver(claim))).await
 }
 
 /// `loopgate deny`.
@@ -111,7 +111,7 @@ pub(crate) async fn deny(args: DenyArgs) -> Result<ExitCode, Failure> {
         Some("") => return Err(Failure::new("--why is empty; say why, or leave it out")),
         Some(why) => why,
     };
-    say(args.person, Said::Answers(PersonAnswer::Denied { why: why.into() })).await
+    say(args.person, PersonReply::Answers(PersonAnswer::Denied { why: why.into() })).await
 }
 
 /// `loopgate answer`.
@@ -120,7 +120,7 @@ pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Failure> {
     if text.is_empty() {
         return Err(Failure::new("the answer is empty; give some text, or refuse with `loopgate deny`"));
     }
-    say(args.person, Said::Answers(PersonAnswer::Answered { text: text.into() })).await
+    say(args.person, PersonReply::Answers(PersonAnswer::Answered { text: text.into() })).await
 }
 
 /// `loopgate tell`.
@@ -132,7 +132,7 @@ pub(crate) async fn tell(args: TellArgs) -> Result<ExitCode, Failure> {
     if let Some(url) = &args.engine.ingress {
         return engine::tell(url, &args.run, text).await;
     }
-    let found = Found::open(&args.run, &args.go_on.again).await?;
+    let found = FoundRun::open(&args.run, &args.go_on.again).await?;
     found.check_driver()?;
     let id = found.id();
     found.run.takes_instruction(text).map_err(|_| {
@@ -145,7 +145,7 @@ pub(crate) async fn tell(args: TellArgs) -> Result<ExitCode, Failure> {
     found.go_on(vec![kind], &args.go_on).await
 }
 
-async fn say(args: PersonArgs, said: Said) -> Result<ExitCode, Failure> {
+async fn say(args: PersonArgs, said: PersonReply) -> Result<ExitCode, Failure> {
     if let Some(url) = &args.engine.ingress {
         return engine::say(url, &args, said).await;
     }
@@ -155,7 +155,7 @@ async fn say(args: PersonArgs, said: Said) -> Result<ExitCode, Failure> {
              `loopgate pending` shows",
         ));
     }
-    let found = Found::any(&args.run, &args.go_on.again).await?;
+    let found = FoundRun::any(&args.run, &args.go_on.again).await?;
     found.check_driver()?;
     let key = key_of(&found.run, &args.action)?;
     let own = found.run.binding(&key);
@@ -172,8 +172,8 @@ async fn say(args: PersonArgs, said: Said) -> Result<ExitCode, Failure> {
     }
     let now = found.recorded.now().max(found.run.now());
     let may = match &said {
-        Said::Approves(by) => found.run.may_approve(now, &key, by, own.as_ref()),
-        Said::Answers(answer) => found.run.may_answer(now, &key, answer, own.as_ref()),
+        PersonReply::Approves(by) => found.run.may_approve(now, &key, by, own.as_ref()),
+        PersonReply::Answers(answer) => found.run.may_answer(now, &key, answer, own.as_ref()),
     };
     if let Err(fault) = may {
         if matches!(fault, AnswerFault::Expired { .. }) {
@@ -183,8 +183,8 @@ async fn say(args: PersonArgs, said: Said) -> Result<ExitCode, Failure> {
         return Err(refused(&found, &key, fault, &args.go_on.again.at()));
     }
     let kind = match said {
-        Said::Approves(by) => EventKind::ApprovedBy { key, by, binding: own },
-        Said::Answers(answer) => EventKind::PersonAnswered { key, answer, binding: own },
+        PersonReply::Approves(by) => EventKind::ApprovedBy { key, by, binding: own },
+        PersonReply::Answers(answer) => EventKind::PersonAnswered { key, answer, binding: own },
     };
     found.go_on(vec![kind], &args.go_on).await
 }
@@ -214,7 +214,7 @@ fn key_of(run: &Run, named: &str) -> Result<CommandKey, Failure> {
 }
 
 /// Why an answer does not count, with advice.
-fn refused(found: &Found, key: &CommandKey, fault: AnswerFault, at: &str) -> Failure {
+fn refused(found: &FoundRun, key: &CommandKey, fault: AnswerFault, at: &str) -> Failure {
     let id = found.id();
     let answered = found.recorded.entries.iter().find_map(|entry| match &entry.event.kind {
         EventKind::PersonAnswered { key: of, answer, .. } if of == key => Some(match answer {
@@ -246,7 +246,7 @@ fn refused(found: &Found, key: &CommandKey, fault: AnswerFault, at: &str) -> Fai
 }
 
 /// Whether the journal has an expired deadline for an action.
-fn has_expired(found: &Found, key: &CommandKey) -> bool {
+fn has_expired(found: &FoundRun, key: &CommandKey) -> bool {
     let people = PeopleReport::of(&found.recorded);
     people.of_action(key).is_some_and(|requested| requested.answer.as_deref() == Some("expired"))
 }

@@ -8,11 +8,11 @@ use loop_core::EventKind;
 use loop_core::types::RunId;
 use loop_runtime::journal::StoredJournal;
 use loop_runtime::journal::queue::{RemoteAnswer, SubmissionState};
-use loop_runtime::run::{Driven, StopMode};
+use loop_runtime::run::{DriveResult, StopMode};
 use tokio::time::Instant;
 
 use crate::args::AgainArgs;
-use crate::context::{Found, Signals, explained, find, is_over, places};
+use crate::context::{FoundRun, Signals, explained, find, is_over, places};
 use crate::output::{Failure, stream};
 use crate::shown::ended;
 
@@ -56,7 +56,7 @@ async fn stopped(args: &StopArgs) -> Result<String, Failure> {
         Err(unknown) => return dequeued(&journal, &RunId::new(args.run.as_str()), how).await?.ok_or(unknown),
     };
     let at = args.again.at();
-    let found = Found::read(Arc::clone(&journal), &run).await;
+    let found = FoundRun::read(Arc::clone(&journal), &run).await;
     if let Some(by) = found.ok().and_then(|found| found.run.started().provenance.called_by.clone())
         && journal.line(&by.root).await?.is_some_and(|root| root.stop.is_none())
     {
@@ -125,7 +125,7 @@ async fn dequeued(journal: &StoredJournal, run: &RunId, how: StopMode) -> Result
 
 /// Ends a run that no process drives.
 async fn end(journal: Arc<StoredJournal>, run: &RunId, again: &AgainArgs) -> Result<String, Failure> {
-    let found = Found::read(journal, run).await?;
+    let found = FoundRun::read(journal, run).await?;
     let (domain, runner) = found.runner(again).await?;
     let explained = |error| explained(error, domain.folder());
     // Runs that it called end with it, so they are driven again as well.
@@ -138,7 +138,7 @@ async fn end(journal: Arc<StoredJournal>, run: &RunId, again: &AgainArgs) -> Res
         runner.resume_with(run, [request]).start().await.map_err(explained)?
     };
     match handle.driven().await {
-        Driven::Ended(outcome) => Ok(format!("stopped: run {run}: {}", ended(&outcome).1)),
-        Driven::Waiting(_) => Err(Failure::new(format!("run {run} still waits for a person"))),
+        DriveResult::Ended(outcome) => Ok(format!("stopped: run {run}: {}", ended(&outcome).1)),
+        DriveResult::Waiting(_) => Err(Failure::new(format!("run {run} still waits for a person"))),
     }
 }

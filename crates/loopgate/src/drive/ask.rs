@@ -7,7 +7,7 @@ use loop_core::EventKind;
 use loop_core::run::{PersonAnswer, PersonRequest};
 use loop_core::types::{Approver, CommandKey, Digest, Effect};
 
-use crate::output::{Line, stream::note, stream::note_part, typed, typed::Typed};
+use crate::output::{TextLine, stream::note, stream::note_part, typed, typed::TypedInput};
 use crate::shown::people;
 
 const BOLD: Style = Style::new().bold();
@@ -26,7 +26,7 @@ pub(crate) async fn ask(
     let key = short_key(requested);
     loop {
         lines.forget().await;
-        note_part(Line::new().styled(
+        note_part(TextLine::new().styled(
             BOLD,
             match &key {
                 _ if *is_question => "Answer: ".to_owned(),
@@ -35,25 +35,25 @@ pub(crate) async fn ask(
             },
         ));
         let stated = match lines.next().await {
-            Typed::Line(line) => line,
-            Typed::Pasted(text) if *is_question => text,
-            Typed::Rest if *is_question => {
+            TypedInput::Line(line) => line,
+            TypedInput::Pasted(text) if *is_question => text,
+            TypedInput::Rest if *is_question => {
                 note("this is the rest of a text that was pasted before; answer again");
                 continue;
             }
-            Typed::Pasted(_) | Typed::Rest => {
+            TypedInput::Pasted(_) | TypedInput::Rest => {
                 note("pasted text is not an answer; type it");
                 continue;
             }
-            Typed::TooLong => {
+            TypedInput::TooLong => {
                 note("this is too long; answer again");
                 continue;
             }
-            Typed::Unreadable => {
+            TypedInput::Unreadable => {
                 note("");
                 return Some(denied("the person's answer could not be read"));
             }
-            Typed::End => {
+            TypedInput::End => {
                 note("");
                 return None;
             }
@@ -111,7 +111,7 @@ pub(crate) fn may_answer_here(requested: &PersonRequest) -> bool {
 }
 
 /// What a person says to a request.
-pub(crate) enum Said {
+pub(crate) enum PersonReply {
     /// An approval, with the name that is claimed.
     Approves(Approver),
     Answers(PersonAnswer),

@@ -13,23 +13,23 @@ use crate::output::{Failure, stream, typed};
 use crate::shown::people;
 
 /// A run with pending requests, and the manifest of its tools.
-pub(crate) struct Asking {
+pub(crate) struct AskingRun {
     pub(crate) state: Run,
     pub(crate) manifest: Arc<str>,
 }
 
 /// What people said to runs.
-pub(crate) type Stated = BTreeMap<RunId, Vec<EventKind>>;
+pub(crate) type PersonEvents = BTreeMap<RunId, Vec<EventKind>>;
 
 /// The runs with pending requests: this one first, then those that it called. Empty: there are none.
-pub(crate) async fn asking(journal: &StoredJournal, run: &RunId) -> Result<Vec<Asking>, Failure> {
+pub(crate) async fn asking(journal: &StoredJournal, run: &RunId) -> Result<Vec<AskingRun>, Failure> {
     let (mut runs, mut asking) = (vec![run.clone()], Vec::new());
     while let Some(run) = runs.pop() {
         let recorded = journal.read(&run).await?;
         let state = replay(&run, &recorded)?;
         runs.extend(state.waits_below().cloned());
         if !state.requested().is_empty() {
-            asking.push(Asking { state, manifest: recorded.manifest });
+            asking.push(AskingRun { state, manifest: recorded.manifest });
         }
     }
     Ok(asking)
@@ -39,11 +39,11 @@ pub(crate) async fn asking(journal: &StoredJournal, run: &RunId) -> Result<Vec<A
 pub(crate) async fn ask_all(
     lines: &mut typed::Lines,
     signals: &mut Signals,
-    asking: &[Asking],
-) -> Option<Stated> {
-    let mut stated = Stated::new();
+    asking: &[AskingRun],
+) -> Option<PersonEvents> {
+    let mut stated = PersonEvents::new();
     let asked = asking.iter().flat_map(|it| it.state.requested().into_iter().map(move |asks| (it, asks)));
-    for (Asking { state, manifest }, requested) in asked {
+    for (AskingRun { state, manifest }, requested) in asked {
         let details = people::details(state, manifest, &requested);
         let answer = tokio::select! {
             biased;

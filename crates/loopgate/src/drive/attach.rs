@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::args::Progress;
 use crate::context::Signals;
-use crate::output::{Failure, Line, one_line, screen, stream};
+use crate::output::{Failure, TextLine, one_line, screen, stream};
 use crate::shown::status;
 
 /// How often a run of another process is checked for its end.
@@ -72,7 +72,7 @@ pub(crate) async fn request(
                 let what = format!("waiting for run {run}, which process {pid} drives · {waited}");
                 match progress {
                     Progress::Never => {}
-                    _ if screen::is_able() => screen::show([Line::from(screen::in_locale(&what))]),
+                    _ if screen::is_able() => screen::show([TextLine::from(screen::in_locale(&what))]),
                     _ if shown.elapsed() >= status::EVERY => {
                         shown = Instant::now();
                         stream::note(format!("running: {what}"));

@@ -13,26 +13,26 @@ use loop_runtime::Runner;
 use loop_runtime::journal::{Journal as _, StoredJournal, replay};
 use loop_runtime::people::PeopleReport;
 use loop_runtime::report::{EvidenceDetail, Report};
-use loop_runtime::run::{Driven, EndedRun, Handle, RunId, StartError, Waiting, note_alone};
+use loop_runtime::run::{DriveResult, EndedRun, Handle, RunId, StartError, Waiting, note_alone};
 use tokio::task::spawn_blocking;
 
 use super::ask::may_answer_here;
-use super::asking::{Asking, ask_all, asking};
-use super::watch::{Shows, driven};
+use super::asking::{AskingRun, ask_all, asking};
+use super::watch::{EventViews, driven};
 use crate::args::{AgainArgs, GoOnArgs};
-use crate::context::{Found, Signals, explained, telemetry};
+use crate::context::{FoundRun, Signals, explained, telemetry};
 use crate::output::{Failure, stream, typed};
 use crate::shown::{
     Live, bill, budget_lines, doubts, people, print_result, summary, tools_of, warned, wrote,
 };
 
 /// A run in progress, and how it is shown.
-pub(crate) struct Driving<'a> {
+pub(crate) struct DrivenRun<'a> {
     pub(crate) runner: &'a Runner,
     pub(crate) journal: Arc<StoredJournal>,
     /// The journal as named on the command line.
     pub(crate) at: Option<PathBuf>,
-    pub(crate) shows: Shows,
+    pub(crate) shows: EventViews,
     /// How much evidence the JSON outcome contains. `None`: the outcome is not printed as JSON.
     pub(crate) json: Option<EvidenceDetail>,
     /// Whether the result is printed.
@@ -40,7 +40,7 @@ pub(crate) struct Driving<'a> {
     pub(crate) signals: Signals,
 }
 
-impl Driving<'_> {
+impl DrivenRun<'_> {
     /// Drives the run until it has ended or waits for people who are not here, and prints the result.
     pub(crate) async fn drive(mut self, mut handle: Handle) -> Result<(ExitCode, Signals), Failure> {
         stream::outlive_reader();
@@ -49,8 +49,8 @@ impl Driving<'_> {
             let started = Arc::clone(handle.started());
             let driven = driven(&self.journal, handle, &mut self.shows, &mut self.signals).await;
             let (outcome, requested) = match driven {
-                Driven::Ended(outcome) => (outcome, Vec::new()),
-                Driven::Waiting(Waiting { outcome, requested }) => (outcome, requested),
+                DriveResult::Ended(outcome) => (outcome, Vec::new()),
+                DriveResult::Waiting(Waiting { outcome, requested }) => (outcome, requested),
             };
             let waiting = match requested.is_empty() {
                 true => Vec::new(),
@@ -90,14 +90,14 @@ impl Driving<'_> {
         self,
         started: &Started,
         outcome: Outcome,
-        waiting: Vec<Asking>,
+        waiting: Vec<AskingRun>,
     ) -> Result<(ExitCode, Signals), Failure> {
         let Self { runner, journal, at, json, prints, mut signals, .. } = self;
         let code = signals.exit_code(&outcome);
         // What still waits as a run ends has time left: the run would have ended its wait otherwise.
         let words = waiting
             .iter()
-            .map(|Asking { state, manifest }| people::in_words(state, manifest, Millis(0), at.as_deref()));
+            .map(|AskingRun { state, manifest }| people::in_words(state, manifest, Millis(0), at.as_deref()));
         let words = (!waiting.is_empty()).then(|| words.collect::<Vec<_>>().join("\n"));
         let own = waiting.into_iter().map(|it| it.state).find(|state| *state.id() == outcome.run);
         let report = if let Some(detail) = json {
@@ -178,7 +178,7 @@ fn waits(outcome: &Outcome, wrote: &[String]) {
 /// The most bytes of a person's answer.
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
-impl Found {
+impl FoundRun {
     /// Applies these events to the run and continues it, or leaves it after that.
     pub(crate) async fn go_on(self, stated: Vec<EventKind>, go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
         self.check_driver()?;
@@ -231,7 +231,7 @@ impl Found {
         let signals = Signals::new()?;
         let runner = runner.having_said(below);
         let handle = runner.resume_with(&id, stated).start().await.map_err(explained)?;
-        let driving = Driving {
+        let driving = DrivenRun {
             runner: &runner,
             journal: Arc::clone(&self.journal),
             at: go_on.again.journal.journal.clone(),

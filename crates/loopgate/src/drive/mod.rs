@@ -8,9 +8,9 @@ mod listen;
 mod takeover;
 mod watch;
 
-pub(crate) use ask::{Said, approver, ask, denied, is_binding};
-pub(crate) use asking::{Stated, ask_all, asking};
-pub(crate) use driving::Driving;
+pub(crate) use ask::{PersonReply, approver, ask, denied, is_binding};
+pub(crate) use asking::{PersonEvents, ask_all, asking};
+pub(crate) use driving::DrivenRun;
 pub(crate) use listen::Listening;
 pub(crate) use takeover::{NextArgs, drive, runner, salvage};
 pub(crate) use watch::{Lines, driven};

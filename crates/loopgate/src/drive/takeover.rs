@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use loop_domain::Domain;
 use loop_runtime::Runner;
-use loop_runtime::journal::transfer::{Lost, Salvaged};
+use loop_runtime::journal::transfer::{LostEntries, SalvagedRun};
 use loop_runtime::run::Handle;
 
-use super::driving::Driving;
+use super::driving::DrivenRun;
 use crate::args::{FolderArgs, JournalArgs, Progress, ReportArgs, SettingArgs, WrittenArgs};
 use crate::context::{
-    BatchOrigin, Found, Loaded, Origin, Signals, again, entries_before, find, opened, places,
+    BatchOrigin, FoundRun, Loaded, Origin, Signals, again, entries_before, find, opened, places,
 };
 use crate::output::{Failure, at_journal, stream};
 use crate::shown::{Live, taken_over};
@@ -38,7 +38,7 @@ impl NextArgs {
 }
 
 /// The runner of the new run.
-pub(crate) fn runner(from: &Found, next: &NextArgs) -> Result<(Domain, Runner), Failure> {
+pub(crate) fn runner(from: &FoundRun, next: &NextArgs) -> Result<(Domain, Runner), Failure> {
     if let Some(by) = from.run.started().provenance.called_by.as_deref() {
         let root = &by.root;
         return Err(Failure::new(format!(
@@ -57,13 +57,13 @@ pub(crate) fn runner(from: &Found, next: &NextArgs) -> Result<(Domain, Runner), 
     let budget = batch.as_ref().map(BatchOrigin::budget);
     let origin = Origin::of_folder(&arguments, cwd, saves, asks)?.of_batch(batch).with_tags(tags);
     let origin = origin.text()?;
-    let runner = again(&from.journal, &domain, (saves, asks), budget).with_origin(origin);
+    let runner = again(&from.journal, &domain, saves, asks, budget).with_origin(origin);
     Ok((domain, runner))
 }
 
 /// Prints what the new run begins with, drives it, and prints its result.
 pub(crate) async fn drive(
-    from: Found,
+    from: FoundRun,
     runner: &Runner,
     handle: Handle,
     next: &NextArgs,
@@ -72,7 +72,7 @@ pub(crate) async fn drive(
         taken_over(handle.started(), parent).into_iter().for_each(stream::note);
     }
     let signals = Signals::new()?;
-    let driving = Driving {
+    let driving = DrivenRun {
         runner,
         journal: Arc::clone(&from.journal),
         at: next.written.journal.journal.clone(),
@@ -90,8 +90,8 @@ pub(crate) async fn drive(
 pub(crate) async fn salvage(named: &str, next: &NextArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&next.written.journal)?;
     let id = find(journal.as_ref(), named).await?.run;
-    let Salvaged { recorded, vouched, lost, fault } = journal.salvage(&id).await?;
-    if fault.is_none() && lost == Lost::Nothing {
+    let SalvagedRun { recorded, vouched, lost, fault } = journal.salvage(&id).await?;
+    if fault.is_none() && lost == LostEntries::Nothing {
         let at = at_journal(next.written.journal.journal.as_deref());
         return Err(Failure::new(format!(
             "run {id} is whole; `loopgate resume {id}{at}` continues it if it is not over"
@@ -102,12 +102,12 @@ pub(crate) async fn salvage(named: &str, next: &NextArgs) -> Result<ExitCode, Fa
         stream::note(format!("warning: the journal's key vouches for {vouched} of the {entries} entries"));
     }
     let run = opened(&recorded)?;
-    let from = Found { journal, recorded, run };
+    let from = FoundRun { journal, recorded, run };
     let (domain, runner) = runner(&from, next)?;
     let mut before = entries_before(from.journal.as_ref(), from.run.started()).await;
     before.extend(from.recorded.entries.iter().cloned());
     domain.goes_on_behind(&before);
-    let may_have_lost = lost != Lost::Nothing;
+    let may_have_lost = lost != LostEntries::Nothing;
     let handle = runner.salvage(from.id(), from.recorded.clone(), may_have_lost).start().await?;
     drive(from, &runner, handle, next).await
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_runtime::journal::{Entry, Journal, StoredJournal};
 use loop_runtime::observe::{Events, RunEvent};
-use loop_runtime::run::{Driven, Handle, RunId};
+use loop_runtime::run::{DriveResult, Handle, RunId};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::listen::Listening;
@@ -13,15 +13,15 @@ use crate::output::stream;
 use crate::shown::{Live, lines_of};
 
 /// The displays of a run's events. Both continue where they were when the run is driven again.
-pub(crate) type Shows = (Option<Live>, Option<Lines>);
+pub(crate) type EventViews = (Option<Live>, Option<Lines>);
 
 /// Drives a run until it has ended or waits for people, and shows its events. Signals stop it.
 pub(crate) async fn driven(
     journal: &Arc<StoredJournal>,
     mut handle: Handle,
-    shows: &mut Shows,
+    shows: &mut EventViews,
     signals: &mut Signals,
-) -> Driven {
+) -> DriveResult {
     let (live, lines) = std::mem::take(shows);
     let watcher = watch(&mut handle, live, lines);
     let remote = handle.remote();
@@ -38,7 +38,7 @@ pub(crate) async fn driven(
 }
 
 /// Shows events on a separate thread, so that a slow terminal delays nothing.
-fn watch(handle: &mut Handle, live: Option<Live>, lines: Option<Lines>) -> Option<JoinHandle<Shows>> {
+fn watch(handle: &mut Handle, live: Option<Live>, lines: Option<Lines>) -> Option<JoinHandle<EventViews>> {
     if live.is_none() && lines.is_none() {
         return None;
     }
@@ -47,7 +47,7 @@ fn watch(handle: &mut Handle, live: Option<Live>, lines: Option<Lines>) -> Optio
     Some(spawn_blocking(move || runtime.block_on(show(received, live, lines))))
 }
 
-async fn show(mut received: Events, mut live: Option<Live>, mut lines: Option<Lines>) -> Shows {
+async fn show(mut received: Events, mut live: Option<Live>, mut lines: Option<Lines>) -> EventViews {
     loop {
         let status = async {
             match &live {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use loop_runtime::run::Forkable;
 
-use crate::context::{Found, entries_before};
+use crate::context::{FoundRun, entries_before};
 use crate::drive::{NextArgs, drive, runner};
 use crate::output::{Failure, stream};
 
@@ -32,7 +32,7 @@ pub(crate) struct RetryArgs {
 }
 
 pub(crate) async fn fork(args: ForkArgs) -> Result<ExitCode, Failure> {
-    let from = Found::of(&args.run, &args.next.written.journal).await?;
+    let from = FoundRun::of(&args.run, &args.next.written.journal).await?;
     if args.list {
         stream::print(&list(&from)?);
         return Ok(ExitCode::SUCCESS);
@@ -53,14 +53,14 @@ pub(crate) async fn fork(args: ForkArgs) -> Result<ExitCode, Failure> {
 }
 
 pub(crate) async fn retry(args: RetryArgs) -> Result<ExitCode, Failure> {
-    let from = Found::of(&args.run, &args.next.written.journal).await?;
+    let from = FoundRun::of(&args.run, &args.next.written.journal).await?;
     let (_domain, runner) = runner(&from, &args.next)?;
     let handle = runner.retry(from.id()).start().await?;
     drive(from, &runner, handle, &args.next).await
 }
 
 /// The entries after which a fork can begin, a line each.
-fn list(from: &Found) -> Result<String, Failure> {
+fn list(from: &FoundRun) -> Result<String, Failure> {
     let Forkable { entries, between_calls, under_other_limits } = Forkable::of(from.id(), &from.recorded)?;
     let mut text = String::new();
     for entry in &from.recorded.entries {

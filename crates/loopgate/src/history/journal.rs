@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use loop_core::types::RunId;
 use loop_inspect::listed::{ListedRun, StatsReport};
-use loop_runtime::journal::prune::Keeps;
+use loop_runtime::journal::prune::KeepReason;
 use loop_runtime::journal::prune::Retention;
 use loop_runtime::journal::transfer::{Exported, ImportedRuns};
 use loop_runtime::journal::{Journal as _, RunLine, StoredJournal, replay};
@@ -143,7 +143,7 @@ async fn prune(args: PruneArgs) -> Result<ExitCode, Failure> {
     let before = args.older_than.unix_ms();
     let Retention { mut prune, mut kept } = Retention::of(&journal, lines, &all, before).await?;
     if args.unsaved {
-        let unsaved = kept.extract_if(.., |(_, why)| *why == Keeps::Unsaved);
+        let unsaved = kept.extract_if(.., |(_, why)| *why == KeepReason::Unsaved);
         prune.extend(unsaved.map(|(line, _)| line));
     }
     let mut text = String::new();
@@ -155,7 +155,7 @@ async fn prune(args: PruneArgs) -> Result<ExitCode, Failure> {
         }
     }
     let (mut pruned, mut entries, mut failed) = (0_u64, 0_u64, 0_u64);
-    let mut kept: Vec<(RunId, Keeps)> = kept.into_iter().map(|(line, why)| (line.run, why)).collect();
+    let mut kept: Vec<(RunId, KeepReason)> = kept.into_iter().map(|(line, why)| (line.run, why)).collect();
     for line in prune {
         let done = if args.dry_run { Ok(()) } else { journal.prune(&line.run).await };
         match done {
@@ -164,7 +164,9 @@ async fn prune(args: PruneArgs) -> Result<ExitCode, Failure> {
                 entries += line.entries;
             }
             Err(loop_runtime::journal::JournalError::Kept { run, why }) => kept.push((run, why)),
-            Err(loop_runtime::journal::JournalError::Busy { run, .. }) => kept.push((run, Keeps::Written)),
+            Err(loop_runtime::journal::JournalError::Busy { run, .. }) => {
+                kept.push((run, KeepReason::Written))
+            }
             // Another process was first.
             Err(loop_runtime::journal::JournalError::Pruned { .. }) => {}
             Err(error) => {
@@ -207,14 +209,14 @@ async fn export(args: ExportArgs) -> Result<ExitCode, Failure> {
             ids.push(run);
         }
     }
-    let out = Out::open(args.out.as_deref())?;
+    let out = ExportSink::open(args.out.as_deref())?;
     let place = out.place.clone();
     let written = match args.trajectories {
         true => trajectories(&journal, &ids, out).await,
         false => {
             let program = concat!("loopgate ", env!("CARGO_PKG_VERSION"));
-            let Out { place, to, .. } = out;
-            journal.export(&ids, program, (&place, to)).await.map_err(Failure::from)
+            let ExportSink { place, to, .. } = out;
+            journal.export(&ids, program, &place, to).await.map_err(Failure::from)
         }
     };
     let exported = match written {
@@ -236,9 +238,9 @@ async fn export(args: ExportArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Standard output. If its reader is gone, the command ends quietly.
-struct Printed(std::io::Stdout);
+struct QuietStdout(std::io::Stdout);
 
-impl Printed {
+impl QuietStdout {
     fn unless_unread<T>(result: std::io::Result<T>) -> std::io::Result<T> {
         match result {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => stream::exit(stream::UNREAD),
@@ -247,7 +249,7 @@ impl Printed {
     }
 }
 
-impl Write for Printed {
+impl Write for QuietStdout {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         Self::unless_unread(self.0.write(bytes))
     }
@@ -258,17 +260,17 @@ impl Write for Printed {
 }
 
 /// The destination of an export.
-struct Out {
+struct ExportSink {
     place: String,
     to: Box<dyn Write + Send>,
 }
 
-impl Out {
+impl ExportSink {
     fn open(path: Option<&Path>) -> Result<Self, Failure> {
         let Some(path) = path.filter(|path| *path != Path::new("-")) else {
             return Ok(Self {
                 place: "standard output".to_owned(),
-                to: Box::new(Printed(std::io::stdout())),
+                to: Box::new(QuietStdout(std::io::stdout())),
             });
         };
         let place = path.display().to_string();
@@ -280,8 +282,8 @@ impl Out {
 }
 
 /// Exports the tool calls of each run, one run a line. A run that cannot be read is left out.
-async fn trajectories(journal: &StoredJournal, ids: &[RunId], out: Out) -> Result<Exported, Failure> {
-    let Out { place, mut to } = out;
+async fn trajectories(journal: &StoredJournal, ids: &[RunId], out: ExportSink) -> Result<Exported, Failure> {
+    let ExportSink { place, mut to } = out;
     let mut exported = Exported::default();
     let failed = |error: std::io::Error| {
         Failure::new(format!(

@@ -13,7 +13,7 @@ use loop_runtime::report::counted;
 use serde_json::json;
 
 use crate::args::{FolderArgs, RecordedArgs, ReportArgs};
-use crate::context::{Found, opened};
+use crate::context::{FoundRun, opened};
 use crate::output::{Failure, cut, grouped, row};
 use crate::shown::{bill, details, heading, totals_so_far};
 
@@ -58,7 +58,7 @@ pub(crate) async fn replay(args: ReplayArgs) -> Result<ExitCode, Failure> {
     let replay = match args.depth {
         Depth::Gate => Replay::of(&id, &recorded)?,
         Depth::Prompts | Depth::Tools => {
-            let found = Found { run: opened(&recorded)?, recorded, journal };
+            let found = FoundRun { run: opened(&recorded)?, recorded, journal };
             let (depth, calls) = match args.depth {
                 Depth::Tools => (ReplayDepth::Tools, true),
                 Depth::Prompts | Depth::Gate => (ReplayDepth::Prompts, false),

@@ -16,7 +16,8 @@ use crate::output::Failure;
 pub(crate) fn written(
     path: &Path,
     id: &RunId,
-    (recorded, label): (Recorded, Option<RunLabel>),
+    recorded: Recorded,
+    label: Option<RunLabel>,
     journal: Arc<StoredJournal>,
 ) -> Result<ExitCode, Failure> {
     let Some(file) = ReportFile::open("--html", Some(path))? else { return Ok(ExitCode::SUCCESS) };

@@ -45,10 +45,10 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     }
     let label = journal.labels(Some(std::slice::from_ref(&id))).await?.remove(&id);
     if let Some(path) = &args.html {
-        return run_page::written(path, &id, (recorded, label), journal);
+        return run_page::written(path, &id, recorded, label, journal);
     }
     if let Some((of, rest)) = args.piece.as_deref().and_then(|piece| piece.split_once('.')) {
-        return show_below(&args, &journal, (&id, &recorded), (of, rest)).await;
+        return show_below(&args, &journal, &id, &recorded, of, rest).await;
     }
     let state = replay(&id, &recorded)?;
     if args.effects || args.piece.is_some() || args.evidence == Some(None) {
@@ -106,8 +106,10 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
 async fn show_below(
     args: &ShowArgs,
     journal: &StoredJournal,
-    (id, recorded): (&RunId, &Recorded),
-    (of, rest): (&str, &str),
+    id: &RunId,
+    recorded: &Recorded,
+    of: &str,
+    rest: &str,
 ) -> Result<ExitCode, Failure> {
     let state = replay(id, recorded)?;
     let called = state.evidence().iter().find(|it| it.id.to_string() == of.to_uppercase());
@@ -116,8 +118,8 @@ async fn show_below(
         run.ok_or_else(|| Failure::new(format!("evidence {of} of run {id} is not of a run that it called")))?;
     let below = journal.read(&run).await?;
     let piece = if rest.starts_with(['e', 'E']) { rest.to_owned() } else { format!("E{rest}") };
-    if let Some(deeper) = piece.split_once('.') {
-        return Box::pin(show_below(args, journal, (&run, &below), deeper)).await;
+    if let Some((of, rest)) = piece.split_once('.') {
+        return Box::pin(show_below(args, journal, &run, &below, of, rest)).await;
     }
     let reports = evidence::evidence(&replay(&run, &below)?, &below, Some(&piece))?;
     let report = json!({ "version": 1, "run": run, "evidence": reports });

@@ -10,13 +10,13 @@ use rustyline::history::{History as _, MemHistory};
 use tokio::sync::oneshot::{Receiver, channel};
 
 use super::screen;
-use super::typed::Typed;
+use super::typed::TypedInput;
 
 /// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Entered {
+pub(crate) enum LineInput {
     /// A line, or the end of the input.
-    Typed(Typed),
+    Typed(TypedInput),
     /// Ctrl-C was pressed.
     Interrupt,
 }
@@ -24,7 +24,7 @@ pub(crate) enum Entered {
 type LineEditor = Editor<(), MemHistory>;
 
 /// A line editor. It uses the terminal only while a line is read.
-pub(crate) struct Edited {
+pub(crate) struct TerminalEditor {
     max_bytes: u64,
     /// The messages in the history, oldest first.
     history: Vec<String>,
@@ -36,13 +36,13 @@ pub(crate) struct Edited {
     plain: Termios,
 }
 
-impl std::fmt::Debug for Edited {
+impl std::fmt::Debug for TerminalEditor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Edited").field("history", &self.history.len()).finish_non_exhaustive()
+        f.debug_struct("TerminalEditor").field("history", &self.history.len()).finish_non_exhaustive()
     }
 }
 
-impl Edited {
+impl TerminalEditor {
     /// An editor. `None`: the terminal cannot move its cursor.
     pub(crate) fn begin(max_bytes: u64) -> Option<Self> {
         let plain = tcgetattr(stdin()).ok()?;
@@ -68,13 +68,13 @@ impl Edited {
     }
 
     /// Reads the next line. If the future is dropped, the next call continues with the same line.
-    pub(crate) async fn next(&mut self, prompt: &str) -> Entered {
+    pub(crate) async fn next(&mut self, prompt: &str) -> LineInput {
         let plain = PlainAfter(&self.plain);
         let reading = match &mut self.reading {
             Some(reading) => reading,
             none => {
                 let Some(mut editor) = self.editor.take().or_else(|| editor(&self.history)) else {
-                    return Entered::Typed(Typed::End);
+                    return LineInput::Typed(TypedInput::End);
                 };
                 let (sender, receiver) = channel();
                 let prompt = prompt.to_owned();
@@ -89,18 +89,18 @@ impl Edited {
         let read = reading.await;
         drop(plain);
         self.reading = None;
-        let Ok((editor, line)) = read else { return Entered::Typed(Typed::End) };
+        let Ok((editor, line)) = read else { return LineInput::Typed(TypedInput::End) };
         self.editor = Some(editor);
-        Entered::Typed(match line {
-            Ok(text) if text.len() as u64 > self.max_bytes => Typed::TooLong,
+        LineInput::Typed(match line {
+            Ok(text) if text.len() as u64 > self.max_bytes => TypedInput::TooLong,
             // One key ends a line: only a paste has several.
-            Ok(text) if text.contains('\n') => Typed::Pasted(text),
-            Ok(text) => Typed::Line(text),
-            Err(ReadlineError::Interrupted) => return Entered::Interrupt,
+            Ok(text) if text.contains('\n') => TypedInput::Pasted(text),
+            Ok(text) => TypedInput::Line(text),
+            Err(ReadlineError::Interrupted) => return LineInput::Interrupt,
             Err(ReadlineError::Io(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
-                Typed::Unreadable
+                TypedInput::Unreadable
             }
-            Err(_) => Typed::End,
+            Err(_) => TypedInput::End,
         })
     }
 }

@@ -11,5 +11,5 @@ pub(crate) mod wrap;
 
 pub(crate) use failure::Failure;
 pub(crate) use text::{
-    Line, at_journal, columns, count, cut, escaped, grouped, harmless, one_line, quoted, row, time,
+    TextLine, at_journal, columns, count, cut, escaped, grouped, harmless, one_line, quoted, row, time,
 };

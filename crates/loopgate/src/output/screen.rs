@@ -21,7 +21,7 @@ use rustix::termios::{tcgetpgrp, tcgetwinsize};
 use tokio::signal::unix::{SignalKind, signal};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::text::Line;
+use super::text::TextLine;
 
 /// The stream that a command writes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(crate) enum Output {
 }
 
 /// The status rows, and the state of the screen.
-struct Bottom {
+struct BottomRows {
     /// The rows to show.
     rows: Vec<String>,
     /// The columns of each row on the screen.
@@ -44,7 +44,7 @@ struct Bottom {
     is_closed: bool,
 }
 
-static BOTTOM: Mutex<Bottom> = Mutex::new(Bottom {
+static BOTTOM: Mutex<BottomRows> = Mutex::new(BottomRows {
     rows: Vec::new(),
     drawn: Vec::new(),
     size: (0, 0),
@@ -91,7 +91,7 @@ pub(crate) fn table_width() -> Option<usize> {
 }
 
 /// Replaces the rows. Each is one line, cut to the width of the terminal.
-pub(crate) fn show(rows: impl IntoIterator<Item = Line>) {
+pub(crate) fn show(rows: impl IntoIterator<Item = TextLine>) {
     if is_able() {
         let rows = rows.into_iter().map(|line| line.styled_text().to_owned()).collect();
         lock().replace(rows);
@@ -190,11 +190,11 @@ pub(crate) fn mark_pastes(marks: bool) {
     }
 }
 
-fn lock() -> MutexGuard<'static, Bottom> {
+fn lock() -> MutexGuard<'static, BottomRows> {
     BOTTOM.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Bottom {
+impl BottomRows {
     fn replace(&mut self, rows: Vec<String>) {
         let is_shown = !self.drawn.is_empty() || rows.is_empty();
         if self.rows == rows && is_shown && self.size == size() {

@@ -2,7 +2,7 @@
 //! into 1. If the reader is gone, as with `head`, a command that only prints ends quietly, and a command that drives a
 //! run ends with the run.
 //!
-//! Untrusted text never reaches a terminal unescaped: [`print()`] keeps only line breaks, [`note`] takes a [`Line`]
+//! Untrusted text never reaches a terminal unescaped: [`print()`] keeps only line breaks, [`note`] takes a [`TextLine`]
 //! whose parts are single lines, and [`print_json`] escapes control characters.
 
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::screen;
 use super::screen::{Output, above};
-use super::text::{Line, escaped, harmless};
+use super::text::{TextLine, escaped, harmless};
 use super::wrap::wrapped;
 
 /// Prints whole lines to standard output, without control characters. At a terminal they are wrapped at words.
@@ -27,7 +27,7 @@ pub(crate) fn print_part(text: &str) {
 }
 
 /// Prints styled lines to standard output, without wrapping.
-pub(crate) fn print_lines(lines: &[Line]) {
+pub(crate) fn print_lines(lines: &[TextLine]) {
     lines.iter().for_each(|line| write_out(&format!("{}\n", line.styled_text())));
 }
 
@@ -115,13 +115,13 @@ pub(crate) fn exit(code: i32) -> ! {
 }
 
 /// Prints a line to standard error, wrapped at words at a terminal.
-pub(crate) fn note(line: impl Into<Line>) {
+pub(crate) fn note(line: impl Into<TextLine>) {
     let text = format!("{}\n", line.into().styled_text());
     write_err(&wrapped(&text, screen::width(Output::Stderr)));
 }
 
 /// Prints to standard error without a line break.
-pub(crate) fn note_part(line: impl Into<Line>) {
+pub(crate) fn note_part(line: impl Into<TextLine>) {
     write_err(line.into().styled_text());
 }
 
@@ -137,7 +137,7 @@ fn write_err(text: &str) {
 pub(crate) fn progress(text: &str) {
     match text {
         "" => screen::hide(),
-        text => screen::show([Line::from(text)]),
+        text => screen::show([TextLine::from(text)]),
     }
 }
 

@@ -11,11 +11,11 @@ use super::screen::columns_of;
 
 /// One line for standard error, in parts. Text in it is escaped, so that only the program's own styles apply.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct TextLine {
     text: String,
 }
 
-impl Line {
+impl TextLine {
     /// An empty one.
     pub(crate) fn new() -> Self {
         Self::default()
@@ -40,7 +40,7 @@ impl Line {
     }
 }
 
-impl<T: AsRef<str>> From<T> for Line {
+impl<T: AsRef<str>> From<T> for TextLine {
     fn from(text: T) -> Self {
         Self::new().plain(text.as_ref())
     }
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(harmless(OUTSIDE), "a\nb\tc]0;t[2Jd1mefg");
         assert_eq!(one_line(OUTSIDE), "a  b\tc]0;t[2Jd1me f g");
         let style = Style::new().bold();
-        let line = Line::new().plain("x\n").styled(style, OUTSIDE);
+        let line = TextLine::new().plain("x\n").styled(style, OUTSIDE);
         assert_eq!(line.text, format!("x {style}a  b\tc]0;t[2Jd1me f g{style:#}"));
         for c in ('\0'..='\u{10ffff}').filter(|c| *c != '\n' && *c != '\t') {
             assert!(!harmless(&c.to_string()).contains(char::is_control), "{c:?}");

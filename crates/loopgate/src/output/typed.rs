@@ -17,12 +17,12 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use super::edited::{Edited, Entered};
+use super::edited::{LineInput, TerminalEditor};
 use super::{screen, stream, stream::note_part};
 
 /// The next input.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Typed {
+pub(crate) enum TypedInput {
     /// A line that was typed, without its end.
     Line(String),
     /// A text that was at least partly pasted: one or more lines, without the last line break.
@@ -42,7 +42,7 @@ pub(crate) enum Typed {
 pub(crate) struct Lines {
     source: Source,
     /// The line editor for messages, if the terminal supports it.
-    editor: Option<Edited>,
+    editor: Option<TerminalEditor>,
     is_over: bool,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Lines {
 enum Source {
     Terminal(Terminal),
     /// A pipe or a file, read on a thread of its own, since the read cannot be cancelled.
-    Other(Receiver<Typed>),
+    Other(Receiver<TypedInput>),
 }
 
 impl Lines {
@@ -66,7 +66,7 @@ impl Lines {
     /// [`begin`](Self::begin) with a line editor for messages, if the terminal supports it.
     pub(crate) fn with_editor(max_bytes: u64) -> Self {
         let lines = Self::begin(max_bytes);
-        let editor = lines.is_terminal().then(|| Edited::begin(max_bytes)).flatten();
+        let editor = lines.is_terminal().then(|| TerminalEditor::begin(max_bytes)).flatten();
         Self { editor, ..lines }
     }
 
@@ -81,15 +81,15 @@ impl Lines {
     }
 
     /// The next line.
-    pub(crate) async fn next(&mut self) -> Typed {
+    pub(crate) async fn next(&mut self) -> TypedInput {
         if self.is_over {
-            return Typed::End;
+            return TypedInput::End;
         }
         let typed = match &mut self.source {
             Source::Terminal(terminal) => terminal.next().await,
-            Source::Other(receiver) => receiver.recv().await.unwrap_or(Typed::End),
+            Source::Other(receiver) => receiver.recv().await.unwrap_or(TypedInput::End),
         };
-        self.is_over = typed == Typed::End;
+        self.is_over = typed == TypedInput::End;
         if self.is_terminal() && !self.is_over {
             screen::entered();
         }
@@ -97,15 +97,15 @@ impl Lines {
     }
 
     /// The next message. A person gets this prompt.
-    pub(crate) async fn next_message(&mut self, prompt: &str) -> Entered {
+    pub(crate) async fn next_message(&mut self, prompt: &str) -> LineInput {
         let Some(editor) = self.editor.as_mut().filter(|_| !self.is_over) else {
             if self.is_terminal() {
                 note_part(prompt);
             }
-            return Entered::Typed(self.next().await);
+            return LineInput::Typed(self.next().await);
         };
         let entered = editor.next(prompt).await;
-        self.is_over = entered == Entered::Typed(Typed::End);
+        self.is_over = entered == LineInput::Typed(TypedInput::End);
         screen::entered();
         entered
     }
@@ -128,7 +128,7 @@ impl Lines {
     }
 }
 
-fn read_all(max_bytes: u64) -> Receiver<Typed> {
+fn read_all(max_bytes: u64) -> Receiver<TypedInput> {
     let (sender, receiver) = channel(1);
     std::thread::spawn(move || {
         let mut input = stdin().lock();
@@ -137,11 +137,11 @@ fn read_all(max_bytes: u64) -> Receiver<Typed> {
             // With the end of the line; more is not read of a line that is too long.
             let read = input.by_ref().take(max_bytes.saturating_add(2)).read_until(b'\n', &mut bytes);
             let typed = match read {
-                Ok(1..) if ended(&bytes).len() as u64 > max_bytes => Typed::TooLong,
+                Ok(1..) if ended(&bytes).len() as u64 > max_bytes => TypedInput::TooLong,
                 Ok(1..) => line(bytes),
-                Ok(0) | Err(_) => Typed::End,
+                Ok(0) | Err(_) => TypedInput::End,
             };
-            let is_last = matches!(typed, Typed::End | Typed::TooLong);
+            let is_last = matches!(typed, TypedInput::End | TypedInput::TooLong);
             if sender.blocking_send(typed).is_err() || is_last {
                 return;
             }
@@ -156,10 +156,10 @@ fn ended(bytes: &[u8]) -> &[u8] {
     bytes.strip_suffix(b"\r").unwrap_or(bytes)
 }
 
-fn line(bytes: Vec<u8>) -> Typed {
-    let Ok(mut text) = String::from_utf8(bytes) else { return Typed::Unreadable };
+fn line(bytes: Vec<u8>) -> TypedInput {
+    let Ok(mut text) = String::from_utf8(bytes) else { return TypedInput::Unreadable };
     text.truncate(text.trim_end_matches(['\r', '\n']).len());
-    Typed::Line(text)
+    TypedInput::Line(text)
 }
 
 /// A terminal that is read only while a line is needed.
@@ -176,21 +176,21 @@ impl Terminal {
         Self { input: Arc::default(), assembly: Assembly::new(max_bytes) }
     }
 
-    async fn next(&mut self) -> Typed {
+    async fn next(&mut self) -> TypedInput {
         loop {
             if let Some(typed) = self.assembly.take() {
                 return typed;
             }
             match self.read().await {
                 Some(bytes) => self.assembly.add(&bytes, Instant::now()),
-                None => return self.assembly.rest().unwrap_or(Typed::End),
+                None => return self.assembly.rest().unwrap_or(TypedInput::End),
             }
         }
     }
 
     /// The next bytes. `None` at the end of the input. If the future is dropped, later input stays unread.
     async fn read(&self) -> Option<Vec<u8>> {
-        let is_wanted = Wanted(Arc::new(AtomicBool::new(true)));
+        let is_wanted = ReadFlag(Arc::new(AtomicBool::new(true)));
         let (wanted, input) = (Arc::clone(&is_wanted.0), Arc::clone(&self.input));
         let read = spawn_blocking(move || {
             while wanted.load(Ordering::Acquire) {
@@ -267,9 +267,9 @@ impl Drop for Terminal {
 }
 
 /// A read that is still needed.
-struct Wanted(Arc<AtomicBool>);
+struct ReadFlag(Arc<AtomicBool>);
 
-impl Drop for Wanted {
+impl Drop for ReadFlag {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
@@ -358,7 +358,7 @@ impl Assembly {
     }
 
     /// The next complete line. A paste continues over line breaks, until a line break is typed after it.
-    fn take(&mut self) -> Option<Typed> {
+    fn take(&mut self) -> Option<TypedInput> {
         let raw = std::mem::take(&mut self.raw);
         let mut rest = raw.as_slice();
         while let Some((first, after)) = rest.split_first() {
@@ -397,25 +397,25 @@ impl Assembly {
     }
 
     /// The remaining text at the end of the input.
-    fn rest(&mut self) -> Option<Typed> {
+    fn rest(&mut self) -> Option<TypedInput> {
         let raw = std::mem::take(&mut self.raw);
         raw.into_iter().for_each(|byte| self.keep(byte));
         (!self.text.is_empty()).then(|| self.finish())
     }
 
-    fn finish(&mut self) -> Typed {
+    fn finish(&mut self) -> TypedInput {
         self.leave_paste();
         self.line_bytes = 0;
         let (is_pasted, is_rest) = (std::mem::take(&mut self.is_pasted), std::mem::take(&mut self.is_rest));
         let (text, is_too_long) = (std::mem::take(&mut self.text), std::mem::take(&mut self.is_too_long));
         if is_rest {
-            return Typed::Rest;
+            return TypedInput::Rest;
         }
         if is_too_long {
-            return Typed::TooLong;
+            return TypedInput::TooLong;
         }
         match line(text) {
-            Typed::Line(text) if is_pasted => Typed::Pasted(text),
+            TypedInput::Line(text) if is_pasted => TypedInput::Pasted(text),
             typed => typed,
         }
     }
@@ -438,15 +438,15 @@ const KERNEL_LINE: usize = if cfg!(target_os = "linux") { 4_095 } else { 1_000 }
 mod tests {
     use super::*;
 
-    fn all(assembly: &mut Assembly) -> Vec<Typed> {
+    fn all(assembly: &mut Assembly) -> Vec<TypedInput> {
         std::iter::from_fn(|| assembly.take()).collect()
     }
 
     #[test]
     fn a_paste_is_one_text_however_it_is_cut() {
         let typed = b"hello\n\x1b[200~Dear all,\ry\r\ny\nbye\x1b[201~ and more\n\x1b[200~y\x1b[201~\ny\n";
-        let pasted = |text: &str| Typed::Pasted(text.to_owned());
-        let line = |text: &str| Typed::Line(text.to_owned());
+        let pasted = |text: &str| TypedInput::Pasted(text.to_owned());
+        let line = |text: &str| TypedInput::Line(text.to_owned());
         let expected = [line("hello"), pasted("Dear all,\ny\n\ny\nbye and more"), pasted("y"), line("y")];
         for size in 1..typed.len() {
             let (mut assembly, now) = (Assembly::new(1 << 20), Instant::now());
@@ -466,9 +466,9 @@ mod tests {
         assembly.add(format!("\x1b[200~{long}\n").as_bytes(), now);
         assert_eq!(all(&mut assembly), []);
         assembly.add(b"\n", now + PASTE_GAP);
-        assert_eq!(all(&mut assembly), [Typed::Pasted(long)]);
+        assert_eq!(all(&mut assembly), [TypedInput::Pasted(long)]);
         assembly.add(b"typed\n", now + PASTE_GAP);
-        assert_eq!(all(&mut assembly), [Typed::Line("typed".to_owned())]);
+        assert_eq!(all(&mut assembly), [TypedInput::Line("typed".to_owned())]);
     }
 
     #[test]
@@ -483,15 +483,15 @@ mod tests {
         }
         assembly.add(b"y\x1b[201~\n", now + PASTE_GAP * 5);
         assembly.add(b"y\n", now + PASTE_GAP * 6);
-        assert_eq!(all(&mut assembly), [Typed::Rest, Typed::Line("y".to_owned())]);
+        assert_eq!(all(&mut assembly), [TypedInput::Rest, TypedInput::Line("y".to_owned())]);
         // What was pasted whole before is gone, and so is a key that begins a mark.
         assembly.forget(b"\x1b[200~y\ny\x1b[201~\ny\x1b", now + PASTE_GAP * 7);
         assembly.add(b"n\n", now + PASTE_GAP * 7);
-        assert_eq!(all(&mut assembly), [Typed::Line("n".to_owned())]);
+        assert_eq!(all(&mut assembly), [TypedInput::Line("n".to_owned())]);
         // A mark may be cut in two by the question.
         assembly.forget(b"\x1b[20", now + PASTE_GAP * 8);
         assembly.add(b"0~y\ny\x1b[201~\n", now + PASTE_GAP * 8);
-        assert_eq!(all(&mut assembly), [Typed::Pasted("y\ny".to_owned())]);
+        assert_eq!(all(&mut assembly), [TypedInput::Pasted("y\ny".to_owned())]);
     }
 
     #[test]
@@ -500,13 +500,13 @@ mod tests {
         let (mut assembly, now) = (Assembly::new(4), Instant::now());
         assembly
             .add(b"four\r\nfour\n\x1b[200~a\nb\nc\x1b[201~\n\x1b[200~four\n\x1b[201~\nfives\nfour\n", now);
-        let line = |text: &str| Typed::Line(text.to_owned());
+        let line = |text: &str| TypedInput::Line(text.to_owned());
         let expected = [
             line("four"),
             line("four"),
-            Typed::TooLong,
-            Typed::Pasted("four".to_owned()),
-            Typed::TooLong,
+            TypedInput::TooLong,
+            TypedInput::Pasted("four".to_owned()),
+            TypedInput::TooLong,
             line("four"),
         ];
         assert_eq!(all(&mut assembly), expected);
@@ -523,7 +523,7 @@ mod tests {
         assembly.add(b"half\xff", Instant::now());
         assert_eq!(
             (assembly.take(), assembly.rest(), assembly.rest()),
-            (None, Some(Typed::Unreadable), None)
+            (None, Some(TypedInput::Unreadable), None)
         );
     }
 }

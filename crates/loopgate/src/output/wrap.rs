@@ -6,7 +6,7 @@ use super::screen::columns_of;
 
 /// Wraps a line at words, as a whole or in chunks. A word that is wider than a row stays whole.
 #[derive(Debug, Default)]
-pub(crate) struct Wrap {
+pub(crate) struct LineWrapper {
     columns: usize,
     /// The indentation of continuation rows.
     indent: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Wrap {
     word: String,
 }
 
-impl Wrap {
+impl LineWrapper {
     pub(crate) fn new(columns: usize) -> Self {
         Self { columns, ..Self::default() }
     }
@@ -73,7 +73,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> String {
         let indent = line.len() - bare.len();
         let indent = if hangs || indent > 0 || !mark.is_empty() { indent + 2 } else { 0 };
         let columns = columns.saturating_sub(mark.len());
-        let mut wrap = Wrap { columns, indent: indent.min(columns / 2), mark, ..Wrap::new(0) };
+        let mut wrap = LineWrapper { columns, indent: indent.min(columns / 2), mark, ..LineWrapper::new(0) };
         wrap.push(line) + &wrap.push(" ")
     });
     lines.collect()
@@ -81,7 +81,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> String {
 
 /// The last rows of a text, wrapped to `columns`.
 pub(crate) fn last_rows(text: &str, columns: usize, max_rows: usize) -> Vec<String> {
-    let wrapped = Wrap::new(columns).push(&format!("{text} "));
+    let wrapped = LineWrapper::new(columns).push(&format!("{text} "));
     let first = wrapped.lines().count().saturating_sub(max_rows);
     wrapped.lines().skip(first).map(str::to_owned).collect()
 }
@@ -121,10 +121,10 @@ mod tests {
     fn a_text_in_pieces_is_wrapped_as_a_whole_one() {
         let text = "The device is HAR-LT-014, 端末, and it fails.\nSecond line of it.";
         let whole = {
-            let mut wrap = Wrap::new(16);
+            let mut wrap = LineWrapper::new(16);
             wrap.push(text) + &wrap.push(" ")
         };
-        let mut wrap = Wrap::new(16);
+        let mut wrap = LineWrapper::new(16);
         let pieces: String = text.chars().map(|c| wrap.push(&c.to_string())).collect();
         assert_eq!(pieces + &wrap.push(" "), whole);
         assert!(whole.lines().all(|line| columns_of(line) <= 16), "{whole}");

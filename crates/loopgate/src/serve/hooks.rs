@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use loop_core::types::RunId;
-use loop_runtime::hooks::{Delivered, HookReport, QueuedMessage};
+use loop_runtime::hooks::{DeliveryResult, HookReport, QueuedMessage};
 use loop_runtime::journal::{Journal as _, StoredJournal, unix_ms};
 use serde_json::json;
 
 use crate::args::{JournalArgs, ReportArgs};
-use crate::context::{Found, places, reporting};
+use crate::context::{FoundRun, places, reporting};
 use crate::output::{Failure, cut, row, stream, time};
 
 #[derive(Debug, clap::Args)]
@@ -124,7 +124,7 @@ async fn deliver(journal: &Arc<StoredJournal>, all: bool) -> Result<ExitCode, Fa
         match deliver_of(journal, &run, messages).await {
             Ok(reports) => {
                 let arrived =
-                    reports.iter().filter(|report| report.delivered == Delivered::Yes).count() as u64;
+                    reports.iter().filter(|report| report.delivered == DeliveryResult::Yes).count() as u64;
                 delivered += arrived;
                 failed += reports.len() as u64 - arrived;
             }
@@ -145,7 +145,7 @@ async fn deliver_of(
     run: &RunId,
     messages: Vec<QueuedMessage>,
 ) -> Result<Vec<HookReport>, Failure> {
-    let domain = Found::read(Arc::clone(journal), run).await?.domain(None)?;
+    let domain = FoundRun::read(Arc::clone(journal), run).await?.domain(None)?;
     let hooks = reporting(domain.hooks());
     for QueuedMessage { message, .. } in &messages {
         if hooks.get(&message.hook).is_none() {

@@ -122,12 +122,12 @@ fn chunks(text: &str) -> Result<Chunks, String> {
 /// A domain's models as one model, which selects by the model name in the request.
 #[derive(Debug)]
 struct Tiers {
-    base: Named,
-    others: Vec<Named>,
+    base: NamedModel,
+    others: Vec<NamedModel>,
 }
 
 #[derive(Debug)]
-struct Named {
+struct NamedModel {
     name: Arc<str>,
     model: Arc<dyn ChatModel>,
 }
@@ -137,7 +137,7 @@ impl Tiers {
     fn of(spec: &RunSpec, models: &Models) -> Result<Self, Failure> {
         let named = |tier: &str, spec: &loop_core::spec::ModelSpec, model: &Arc<dyn ChatModel>| {
             if matches!(&*spec.provider, "offline" | "scripted") {
-                Ok(Named { name: Arc::clone(&spec.model), model: Arc::clone(model) })
+                Ok(NamedModel { name: Arc::clone(&spec.model), model: Arc::clone(model) })
             } else {
                 Err(Failure::new(format!(
                     "the {tier} model is {}/{}, which is on a server already; choose a model of this machine, for \
@@ -170,11 +170,11 @@ impl Tiers {
     }
 
     /// The model of this name.
-    fn find(&self, name: &str) -> Option<&Named> {
+    fn find(&self, name: &str) -> Option<&NamedModel> {
         self.all().find(|named| &*named.name == name)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Named> {
+    fn all(&self) -> impl Iterator<Item = &NamedModel> {
         std::iter::once(&self.base).chain(&self.others)
     }
 }

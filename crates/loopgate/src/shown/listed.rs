@@ -12,7 +12,7 @@ use loop_runtime::report::counted;
 use super::outcome::cost;
 use super::status::dollars;
 use crate::output::{
-    Line, columns, count, cut, grouped, row, screen::columns_of, screen::fit, screen::in_locale, time,
+    TextLine, columns, count, cut, grouped, row, screen::columns_of, screen::fit, screen::in_locale, time,
 };
 
 /// A run as a line for programs. Its fields are separated by tabs: id, start, stop, item and title, cost, duration,
@@ -51,7 +51,7 @@ const TITLES: [&str; 7] = ["RUN", "AGE", "REASON", "ITEM", "COST", "TIME", "DOMA
 
 /// Runs as a table for people with at most `width` columns. The id, the item, the domain and the reason are shortened
 /// in this order. A shortened id still names the run in every command.
-pub(crate) fn table(runs: &[(ListedRun, Option<u64>)], width: usize) -> Vec<Line> {
+pub(crate) fn table(runs: &[(ListedRun, Option<u64>)], width: usize) -> Vec<TextLine> {
     let now = unix_ms(SystemTime::now());
     let ago = |run: &ListedRun| format!("{} ago", span(now.saturating_sub(run.started_unix_ms)));
     let rows = runs.iter().map(|(run, elapsed)| cells(run, *elapsed, ago(run)));
@@ -75,7 +75,7 @@ pub(crate) fn table(runs: &[(ListedRun, Option<u64>)], width: usize) -> Vec<Line
     let signs = std::iter::once((" ", Style::new())).chain(runs.iter().map(|(run, _)| sign(run)));
     let shown = columns(&rows, " ");
     let line = |(line, (sign, style)): (&str, (&str, Style))| {
-        Line::new().styled(style, in_locale(sign)).plain(" ").plain(fit(line, width.saturating_sub(2)))
+        TextLine::new().styled(style, in_locale(sign)).plain(" ").plain(fit(line, width.saturating_sub(2)))
     };
     shown.lines().zip(signs).map(line).collect()
 }

@@ -20,12 +20,12 @@ use loop_runtime::{
 use tokio::time::Instant;
 
 use super::outcome::cost;
-use super::status::Waits;
+use super::status::CallWaits;
 use super::{calls, status};
 use crate::args::Progress;
 use crate::output::{
-    Line, cut, harmless, screen, screen::in_locale, stream, stream::note, stream::note_part, wrap::Wrap,
-    wrap::last_rows,
+    TextLine, cut, harmless, screen, screen::in_locale, stream, stream::note, stream::note_part,
+    wrap::LineWrapper, wrap::last_rows,
 };
 
 /// How often the status line is checked, since its seconds change.
@@ -84,12 +84,12 @@ pub(crate) struct Live {
     /// Whether it is a turn of a chat. The answer is on standard output, and only calls are shown as steps.
     is_chat: bool,
     run: Option<Run>,
-    waits: Waits,
+    waits: CallWaits,
     text: LiveText,
     /// The streamed text of the reply in progress, as far as it is drawn.
     streamed: String,
     /// The answer of a chat, wrapped while it is received.
-    answer: Option<Wrap>,
+    answer: Option<LineWrapper>,
     /// Whether the last chunk of streamed text ended its line.
     at_line_start: bool,
     /// Whether no recorded entry was missed.
@@ -117,7 +117,7 @@ impl Live {
             mode,
             is_chat: false,
             run: None,
-            waits: Waits::default(),
+            waits: CallWaits::default(),
             text: LiveText::default(),
             streamed: String::new(),
             answer: None,
@@ -147,7 +147,7 @@ impl Live {
     /// Prints a chunk of a chat's answer, wrapped at words for a person.
     pub(crate) fn print_answer(&mut self, piece: &str) {
         let columns = screen::width(screen::Output::Stdout);
-        let answer = self.answer.get_or_insert_with(|| Wrap::new(columns));
+        let answer = self.answer.get_or_insert_with(|| LineWrapper::new(columns));
         stream::print_part(&answer.push(&harmless(piece)));
     }
 
@@ -201,8 +201,8 @@ impl Live {
         let text = in_locale(&harmless(&lines.collect::<Vec<_>>().join("\n")));
         let max_rows = (rows / 3).clamp(1, MAX_ROWS);
         let streamed = last_rows(&text, columns.saturating_sub(5), max_rows);
-        let streamed = streamed.into_iter().map(|row| Line::new().styled(DIM, format!("{mark}{row}")));
-        screen::show(streamed.chain([Line::new().styled(STATUS, line)]));
+        let streamed = streamed.into_iter().map(|row| TextLine::new().styled(DIM, format!("{mark}{row}")));
+        screen::show(streamed.chain([TextLine::new().styled(STATUS, line)]));
     }
 
     /// Removes what is shown in place.
@@ -256,7 +256,7 @@ impl Live {
         if is_worth_a_line {
             let tool = self.action(key).map(|action| format!("{}: ", action.tool_name()));
             let what = format!("{}{}", tool.unwrap_or_default(), calls::news(news));
-            self.say(Line::from("  ").styled(ODD, what));
+            self.say(TextLine::from("  ").styled(ODD, what));
         }
     }
 
@@ -264,7 +264,7 @@ impl Live {
     fn lost(&mut self, texts: u64, entries: u64) {
         self.at_line_start = false;
         let what = format!("not shown: {texts} pieces of text, {entries} entries; the journal has them");
-        self.say(Line::from("  ").styled(ODD, what));
+        self.say(TextLine::from("  ").styled(ODD, what));
         if entries > 0 {
             // Without every event nothing can be said of the spend.
             self.run = None;
@@ -302,7 +302,7 @@ impl Live {
         if let Some((percent @ NEAR.., setting)) = nearest.filter(|_| works) {
             let line = format!("limits:  {percent} % of {setting} is used: {}", spend(run));
             self.is_near_limit = true;
-            self.say(Line::new().styled(ODD, line));
+            self.say(TextLine::new().styled(ODD, line));
         }
     }
 
@@ -333,7 +333,7 @@ impl Live {
         }
     }
 
-    fn say(&mut self, line: impl Into<Line>) {
+    fn say(&mut self, line: impl Into<TextLine>) {
         self.end_line();
         note(line);
     }
@@ -344,8 +344,8 @@ impl Live {
             EventKind::Started(started) => {
                 let item = &started.item;
                 let name = format!("{} {}", item.kind, item.id);
-                self.say(Line::new().styled(BOLD, name).plain("  ").plain(&item.title));
-                self.say(Line::new().styled(DIM, format!("run {} of {}", started.run, self.spec.domain)));
+                self.say(TextLine::new().styled(BOLD, name).plain("  ").plain(&item.title));
+                self.say(TextLine::new().styled(DIM, format!("run {} of {}", started.run, self.spec.domain)));
             }
             EventKind::CallStarted { key, attempt, tier, .. } => {
                 let model = &self.spec.model(*tier).model;
@@ -359,7 +359,7 @@ impl Live {
                     }
                 };
                 let with = format!("with {model}{}{again}", tier_of(*tier));
-                self.say(Line::new().styled(BOLD, what).plain(" ").styled(DIM, with));
+                self.say(TextLine::new().styled(BOLD, what).plain(" ").styled(DIM, with));
                 self.text = LiveText::default();
                 self.streamed.clear();
             }
@@ -370,12 +370,12 @@ impl Live {
                 self.streamed.clear();
                 if let EventKind::ModelFailed { failure, .. } = kind {
                     let what = format!("the call failed ({}: {})", failure.kind.name(), failure.message);
-                    self.say(Line::from("  ").styled(BAD, what));
+                    self.say(TextLine::from("  ").styled(BAD, what));
                 }
                 if let EventKind::ModelReplied { reply, .. } = kind {
                     self.said(reply);
                     for warning in &reply.warnings {
-                        self.say(Line::from("  ").styled(ODD, warning));
+                        self.say(TextLine::from("  ").styled(ODD, warning));
                     }
                 }
             }
@@ -398,10 +398,10 @@ impl Live {
                 };
                 let status = format!("{:<7}", observation.status.name());
                 let what = format!(" {tool}: {}", observation.summary);
-                self.say(Line::from("  ").styled(style, status).plain(what).styled(DIM, id));
+                self.say(TextLine::from("  ").styled(style, status).plain(what).styled(DIM, id));
             }
             EventKind::CheckStarted { .. } => {
-                self.say(Line::from("  ").styled(DIM, "checking, a model may be asked"))
+                self.say(TextLine::from("  ").styled(DIM, "checking, a model may be asked"))
             }
             EventKind::Checked { result, .. } => {
                 let (style, what) = match result {
@@ -410,23 +410,25 @@ impl Live {
                         (BAD, format!(" {}", check_in_words(result)))
                     }
                 };
-                self.say(Line::from("  ").styled(style, format!("check {}", result.name())).plain(what));
+                self.say(TextLine::from("  ").styled(style, format!("check {}", result.name())).plain(what));
             }
-            EventKind::StopRequested { .. } => self.say(Line::new().styled(ODD, "a stop was asked for")),
+            EventKind::StopRequested { .. } => self.say(TextLine::new().styled(ODD, "a stop was asked for")),
             EventKind::StopWithdrawn => self.say("the stop was taken back"),
             EventKind::Instruction { text } => {
-                self.say(Line::new().styled(BOLD, "instruction").plain(" ").plain(text))
+                self.say(TextLine::new().styled(BOLD, "instruction").plain(" ").plain(text))
             }
             EventKind::Resumed { away_ms, by } => {
                 let by = by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
                 self.say(format!("resumed after {away_ms} ms{by}"));
             }
             EventKind::EagerStarted { name, arguments, .. } => {
-                self.say(Line::from("  early  ").plain(format!("{name} {arguments}")));
+                self.say(TextLine::from("  early  ").plain(format!("{name} {arguments}")));
             }
             EventKind::RunWaits { used, .. } => {
                 let run = used.run.as_ref().map_or("", |run| run.as_str());
-                self.say(Line::from("  ").styled(ODD, "waits").plain(format!("  run {run}, for a person")));
+                self.say(
+                    TextLine::from("  ").styled(ODD, "waits").plain(format!("  run {run}, for a person")),
+                );
             }
             EventKind::CallRefused { .. }
             | EventKind::ToolStarted { .. }
@@ -447,23 +449,23 @@ impl Live {
                 if self.is_chat && !matches!(decision, Decision::FinalPass { .. }) => {}
             Note::Planned { slots } => {
                 for slot in slots {
-                    self.say(Line::from("  planned: ").plain(slot.to_string()));
+                    self.say(TextLine::from("  planned: ").plain(slot.to_string()));
                 }
             }
             Note::Selected { by: SelectedBy::Selector, runs: 0 } => self.say("  no tool is selected"),
             Note::Selected { by: SelectedBy::Selector, .. } => {}
             Note::Selected { by: SelectedBy::Defaults { why }, runs } => {
                 let what = format!("the selector could not: {why}");
-                self.say(Line::from("  ").styled(ODD, what).plain(format!("; {runs} default tools run")));
+                self.say(TextLine::from("  ").styled(ODD, what).plain(format!("; {runs} default tools run")));
             }
             Note::ActionJudged(judged) => {
                 let Action { reason, .. } = &judged.action;
                 let what = format!(" {} {} ", judged.tool_name(), judged.parameters);
                 self.say(match &judged.verdict {
-                    Verdict::Run => Line::from("  run    ").plain(what).styled(DIM, reason),
-                    Verdict::Kept => Line::from("  kept   ").plain(what).styled(DIM, judged.reason(&[])),
+                    Verdict::Run => TextLine::from("  run    ").plain(what).styled(DIM, reason),
+                    Verdict::Kept => TextLine::from("  kept   ").plain(what).styled(DIM, judged.reason(&[])),
                     other => {
-                        Line::from("  ").styled(ODD, other.name()).plain(what).styled(DIM, other.reason())
+                        TextLine::from("  ").styled(ODD, other.name()).plain(what).styled(DIM, other.reason())
                     }
                 });
             }
@@ -494,49 +496,51 @@ impl Live {
                     }
                 };
                 let after = format!(" after pass {pass}: {sure}");
-                let line = Line::new().styled(BOLD, "gate").plain(after).styled(BOLD, what);
+                let line = TextLine::new().styled(BOLD, "gate").plain(after).styled(BOLD, what);
                 self.say(line.plain(" ").styled(DIM, format!("({spend})")));
             }
             Note::CallRefused { key, refusal } => {
-                self.say(Line::from("  ").styled(ODD, format!("call {key} refused: {}", refusal.name())))
+                self.say(TextLine::from("  ").styled(ODD, format!("call {key} refused: {}", refusal.name())))
             }
             Note::CallRetried { key, attempt, not_before, .. } => {
                 let wait = calls::wait(not_before.map(|to| to.since(at)));
-                self.say(Line::from("  ").styled(ODD, format!("{key} is tried again, try {attempt}{wait}")))
+                self.say(
+                    TextLine::from("  ").styled(ODD, format!("{key} is tried again, try {attempt}{wait}")),
+                )
             }
             Note::Polled { key, not_before, .. } => {
                 let wait = calls::wait(Some(not_before.since(at)));
                 self.say(
-                    Line::from("  ").styled(DIM, format!("{key} is not ready, and is asked again{wait}")),
+                    TextLine::from("  ").styled(DIM, format!("{key} is not ready, and is asked again{wait}")),
                 )
             }
             Note::ReadDropped(read) => {
                 let what = format!(" {} {}: {}", read.tool, read.parameters, read.why.text());
-                self.say(Line::from("  ").styled(ODD, "dropped").plain(what));
+                self.say(TextLine::from("  ").styled(ODD, "dropped").plain(what));
             }
-            Note::Lost { key, .. } => self.say(Line::from("  ").styled(ODD, format!("{key} was lost"))),
+            Note::Lost { key, .. } => self.say(TextLine::from("  ").styled(ODD, format!("{key} was lost"))),
             Note::TierChanged { from, to, why: TierCause::Ended } => {
                 let what = format!("back from the {} model to the {} model", from.name(), to.name());
-                self.say(Line::from("  ").styled(DIM, what));
+                self.say(TextLine::from("  ").styled(DIM, what));
             }
             Note::TierChanged { from, to, why } => {
                 let what = format!(" model in place of the {} model: {}", from.name(), why.words());
-                self.say(Line::from("  ").plain("the ").styled(ODD, to.name()).plain(what));
+                self.say(TextLine::from("  ").plain("the ").styled(ODD, to.name()).plain(what));
             }
             Note::CallsNotRead { limit, count, .. } => {
                 let what = format!("{count} more calls are not read: limits.requested_calls is {limit}");
-                self.say(Line::from("  ").styled(ODD, what));
+                self.say(TextLine::from("  ").styled(ODD, what));
             }
             Note::AttemptBegan { attempt: 1, .. } => {}
             Note::AttemptBegan { attempt, .. } => {
-                self.say(Line::new().styled(BOLD, format!("attempt {attempt}")))
+                self.say(TextLine::new().styled(BOLD, format!("attempt {attempt}")))
             }
             Note::OutputRejected { by, message, .. } => {
-                self.say(Line::from("  ").styled(BAD, "rejected").plain(format!(" {by}: {message}")));
+                self.say(TextLine::from("  ").styled(BAD, "rejected").plain(format!(" {by}: {message}")));
             }
             Note::ResultNoted { evidence, note: repeats, .. } => {
                 let what = format!(" {evidence}: {}", repeats.summary());
-                self.say(Line::from("  ").styled(ODD, "note").plain(what));
+                self.say(TextLine::from("  ").styled(ODD, "note").plain(what));
             }
             Note::Compacted { .. } => self.say("  older results are shortened: the prompt did not fit"),
             Note::EvidenceShortened { evidence } => {
@@ -545,21 +549,21 @@ impl Live {
             Note::ReplyRead { parse_warnings, .. } => {
                 for parse_warning in parse_warnings {
                     let text = serde_json::to_string(parse_warning).unwrap_or_default();
-                    self.say(Line::from("  ").styled(ODD, "odd").plain(" ").styled(DIM, text));
+                    self.say(TextLine::from("  ").styled(ODD, "odd").plain(" ").styled(DIM, text));
                 }
             }
             Note::Merged { merge, .. } => {
                 self.wrote(merge);
                 for bad in &merge.bad_citations {
                     let what = format!("section {} cites {}, which says nothing", bad.section, bad.evidence);
-                    self.say(Line::from("  ").styled(ODD, what));
+                    self.say(TextLine::from("  ").styled(ODD, what));
                 }
             }
             Note::Leased { key, lease } => {
                 let cost = lease.cost.map_or_else(|| "any cost".to_owned(), |cost| cost.to_string());
                 let calls = lease.model_calls;
                 let what = format!("{key} is a run, within {cost} and {calls} model calls");
-                self.say(Line::from("  ").styled(DIM, what));
+                self.say(TextLine::from("  ").styled(DIM, what));
             }
             Note::CallCharged { .. }
             | Note::LeaseCharged { .. }
@@ -581,7 +585,7 @@ impl Live {
         let changed = merge.changed.iter().filter_map(|change| heading(&change.section));
         let changed: Vec<String> = changed.collect();
         if !is_logged && !changed.is_empty() {
-            self.say(Line::from("  ").styled(GOOD, "wrote").plain(format!("  {}", changed.join(", "))));
+            self.say(TextLine::from("  ").styled(GOOD, "wrote").plain(format!("  {}", changed.join(", "))));
         }
     }
 
@@ -591,7 +595,7 @@ impl Live {
         let is_part =
             !self.is_chat && !self.spec.protocol.properties().has_sections && !reply.calls.is_empty();
         if !is_logged && is_part && !reply.text.trim().is_empty() {
-            self.say(Line::from("  said   ").plain(format!(" {}", cut(reply.text.trim(), MAX_SAID))));
+            self.say(TextLine::from("  said   ").plain(format!(" {}", cut(reply.text.trim(), MAX_SAID))));
         }
     }
 
@@ -611,7 +615,7 @@ impl Live {
         }
         for part in harmless(text).split_inclusive('\n') {
             let mark = if self.at_line_start { "  │ " } else { "" };
-            note_part(Line::new().styled(DIM, format!("{mark}{}", part.trim_end_matches('\n'))));
+            note_part(TextLine::new().styled(DIM, format!("{mark}{}", part.trim_end_matches('\n'))));
             self.at_line_start = part.ends_with('\n');
             if self.at_line_start {
                 note("");

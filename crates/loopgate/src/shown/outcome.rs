@@ -2,11 +2,11 @@
 
 use loop_claims::Claim;
 use loop_core::gate::Measure;
-use loop_core::run::Saved;
+use loop_core::run::SaveState;
 use loop_core::types::{Cost, PicoUsd, StopClass, Totals};
 use loop_core::{Outcome, StopReason};
 use loop_runtime::Runner;
-use loop_runtime::budget::{SharedBudget, Span, Taken};
+use loop_runtime::budget::{BudgetUse, SharedBudget, Span};
 use loop_runtime::report::{counted, explain, warnings};
 
 use super::grounding;
@@ -95,8 +95,8 @@ pub(crate) fn summary(outcome: &Outcome, claims: &[Claim], wrote: &[String]) {
     called(outcome);
     wrote.iter().for_each(stream::note);
     match &outcome.saved {
-        Some(loop_core::run::Saved::At { location }) => stream::note(format!("saved:   {location}")),
-        Some(loop_core::run::Saved::Not { message }) => {
+        Some(loop_core::run::SaveState::At { location }) => stream::note(format!("saved:   {location}")),
+        Some(loop_core::run::SaveState::Not { message }) => {
             stream::note(format!("saved:   no: {message}; the journal has it"))
         }
         None => {}
@@ -161,8 +161,8 @@ pub(crate) fn cost(spend: &Cost) -> String {
 pub(crate) fn ended(outcome: &Outcome) -> (bool, String) {
     let (reason, class) = (outcome.stop.name(), outcome.stop.class);
     let not_saved = match &outcome.saved {
-        Some(Saved::Not { message }) => format!("; not saved: {message}"),
-        Some(Saved::At { .. }) | None => String::new(),
+        Some(SaveState::Not { message }) => format!("; not saved: {message}"),
+        Some(SaveState::At { .. }) | None => String::new(),
     };
     let is_well = class == StopClass::Answered && not_saved.is_empty();
     (is_well, format!("{reason} ({}){not_saved}", class.name()))
@@ -172,7 +172,7 @@ pub(crate) fn ended(outcome: &Outcome) -> (bool, String) {
 pub(crate) async fn budget_lines(runner: &Runner) -> Vec<String> {
     let Some(shared) = runner.shared_budgets() else { return Vec::new() };
     let taken = shared.taken().await.unwrap_or_default();
-    let line = |(budget, taken): (SharedBudget, Taken)| {
+    let line = |(budget, taken): (SharedBudget, BudgetUse)| {
         let (whose, raise) = match budget.span {
             Span::Day => ("of this day by UTC", "[budget] day_usd"),
             Span::Month => ("of this month by UTC", "[budget] month_usd"),

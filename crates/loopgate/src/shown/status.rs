@@ -16,8 +16,8 @@ use crate::output::{cut, one_line, screen::columns_of, screen::fit, screen::in_l
 
 /// What the calls in progress wait for, from the events of a run.
 #[derive(Debug, Default)]
-pub(crate) struct Waits {
-    calls: BTreeMap<CommandKey, Wait>,
+pub(crate) struct CallWaits {
+    calls: BTreeMap<CommandKey, CallWait>,
     /// The kind of failure of the last model call.
     failure: Option<&'static str>,
     /// When the last recorded entry was received.
@@ -25,7 +25,7 @@ pub(crate) struct Waits {
 }
 
 #[derive(Debug)]
-enum Wait {
+enum CallWait {
     /// The client retries by itself.
     Retry { why: String, next_try: u32, until: Instant },
     /// A rate limit delays the call. `None`: for an unknown time.
@@ -36,7 +36,7 @@ enum Wait {
     Reply { last: Instant },
 }
 
-impl Waits {
+impl CallWaits {
     /// Applies an event.
     pub(crate) fn hear(&mut self, event: &RunEvent, now: Instant) {
         match event {
@@ -45,7 +45,7 @@ impl Waits {
                 self.recorded(&entry.event.kind, now);
             }
             RunEvent::Text { key, .. } | RunEvent::Part { key, .. } => {
-                self.calls.insert(*key, Wait::Reply { last: now });
+                self.calls.insert(*key, CallWait::Reply { last: now });
             }
             RunEvent::Call { key, news, .. } => self.news(*key, news, now),
             RunEvent::Lost { .. } => {}
@@ -55,7 +55,7 @@ impl Waits {
     fn recorded(&mut self, kind: &EventKind, now: Instant) {
         match kind {
             EventKind::CallStarted { key, .. } => {
-                self.calls.insert(*key, Wait::Sent { since: now });
+                self.calls.insert(*key, CallWait::Sent { since: now });
             }
             EventKind::ModelReplied { key, .. } | EventKind::ToolFinished { key, .. } => {
                 self.calls.remove(key);
@@ -73,10 +73,10 @@ impl Waits {
         let wait = match news {
             CallNews::Retrying { next_try, wait_ms, kind, status, .. } => {
                 let why = status.map_or_else(|| words(kind.name()), |status| status.to_string());
-                Wait::Retry { why, next_try: *next_try, until: after(wait_ms) }
+                CallWait::Retry { why, next_try: *next_try, until: after(wait_ms) }
             }
-            CallNews::Queued { wait_ms } => Wait::Queue { until: wait_ms.as_ref().map(after) },
-            CallNews::Sent => Wait::Sent { since: now },
+            CallNews::Queued { wait_ms } => CallWait::Queue { until: wait_ms.as_ref().map(after) },
+            CallNews::Sent => CallWait::Sent { since: now },
             // The line counts the silence by itself.
             _ => return,
         };
@@ -91,14 +91,16 @@ impl Waits {
     /// What a call waits for. `None`: it does not wait.
     fn of(&self, key: &CommandKey, now: Instant) -> Option<String> {
         Some(match self.calls.get(key)? {
-            Wait::Retry { why, next_try, until } => format!("{why}, {}, try {next_try}", again(*until, now)),
-            Wait::Queue { until: Some(until) } => format!("rate limit, {}", again(*until, now)),
-            Wait::Queue { until: None } => "behind other calls of a rate limit".to_owned(),
-            Wait::Sent { since } => {
+            CallWait::Retry { why, next_try, until } => {
+                format!("{why}, {}, try {next_try}", again(*until, now))
+            }
+            CallWait::Queue { until: Some(until) } => format!("rate limit, {}", again(*until, now)),
+            CallWait::Queue { until: None } => "behind other calls of a rate limit".to_owned(),
+            CallWait::Sent { since } => {
                 let waited = now.saturating_duration_since(*since);
                 return (waited >= QUIET).then(|| format!("no reply for {}", clock(millis(waited))));
             }
-            Wait::Reply { last } => {
+            CallWait::Reply { last } => {
                 let silent = now.saturating_duration_since(*last);
                 return (silent >= QUIET).then(|| format!("silent for {}", clock(millis(silent))));
             }
@@ -107,20 +109,20 @@ impl Waits {
 
     /// Whether a reply of this call is being received.
     fn is_replying(&self, key: &CommandKey) -> bool {
-        matches!(self.calls.get(key), Some(Wait::Reply { .. }))
+        matches!(self.calls.get(key), Some(CallWait::Reply { .. }))
     }
 }
 
 /// A part of the line. Parts with a higher rank are left out first.
-struct Part {
+struct StatusPart {
     rank: u8,
     text: String,
 }
 
 /// The status line, with at most `columns`. `None`: the run has ended.
-pub(crate) fn line(run: &Run, waits: &Waits, now: Instant, columns: usize) -> Option<String> {
+pub(crate) fn line(run: &Run, waits: &CallWaits, now: Instant, columns: usize) -> Option<String> {
     let mut parts = parts(run, waits, now)?;
-    let joined = |parts: &[Part]| {
+    let joined = |parts: &[StatusPart]| {
         let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
         texts.join(SEPARATOR)
     };
@@ -134,12 +136,12 @@ pub(crate) fn line(run: &Run, waits: &Waits, now: Instant, columns: usize) -> Op
     }
 }
 
-fn parts(run: &Run, waits: &Waits, now: Instant) -> Option<Vec<Part>> {
+fn parts(run: &Run, waits: &CallWaits, now: Instant) -> Option<Vec<StatusPart>> {
     let since = waits.since(now);
     let mut parts = Vec::new();
     let mut part = |rank: u8, text: String| {
         if !text.is_empty() {
-            parts.push(Part { rank, text });
+            parts.push(StatusPart { rank, text });
         }
     };
     match run.phase() {
@@ -202,7 +204,7 @@ fn model(run: &Run, call: &Call) -> String {
     if tier == Tier::Base { name } else { format!("{name} ({})", tier.name()) }
 }
 
-fn wait_of(run: &Run, call: &Call, waits: &Waits, now: Instant, since: u64) -> String {
+fn wait_of(run: &Run, call: &Call, waits: &CallWaits, now: Instant, since: u64) -> String {
     let again = call.not_before.filter(|_| call.started.is_none());
     let wait = again.map(|at| at.since(run.now()).saturating_sub(since)).filter(|ms| *ms > 0);
     if let Some(ms) = wait {
@@ -251,7 +253,7 @@ fn names(run: &Run, actions: impl Iterator<Item = u32>) -> String {
 }
 
 /// What the first waiting tool waits for: a model call of its own, or the next poll.
-fn wait_of_tools(run: &Run, batch: &Batch, waits: &Waits, now: Instant, since: u64) -> String {
+fn wait_of_tools(run: &Run, batch: &Batch, waits: &CallWaits, now: Instant, since: u64) -> String {
     let open = || batch.work.iter().filter(|work| work.observation.is_none());
     let of_model = open().find_map(|work| {
         let slot = matches!(work.key.slot, Slot::Action(_));

@@ -14,14 +14,14 @@ use loop_testkit::{failure, item};
 use super::*;
 
 /// A run, what its calls wait for, and the time.
-struct Watched {
+struct WatchedRun {
     run: Run,
-    waits: Waits,
+    waits: CallWaits,
     begun: Instant,
     now: Instant,
 }
 
-impl Watched {
+impl WatchedRun {
     fn new(spec: &str) -> Self {
         let spec: RunSpec = serde_json::from_str(spec).unwrap();
         let none = Digest::of("none", b"");
@@ -30,7 +30,7 @@ impl Watched {
             Facts { unix_ms: 0, nonce: "k3j9".into(), prompts: none, tools: none, history: None, provenance };
         let (run, first, notes) = Run::start(RunId::new("r1"), spec.into(), item(), facts);
         let begun = Instant::now();
-        let mut watched = Self { run, waits: Waits::default(), begun, now: begun };
+        let mut watched = Self { run, waits: CallWaits::default(), begun, now: begun };
         let entry = Arc::new(Entry { seq: 0, event: first, notes });
         watched.waits.hear(&RunEvent::Recorded(entry), watched.now);
         watched
@@ -123,7 +123,7 @@ fn refused(status: Option<u16>) -> CallNews {
 // W6: nothing waits silently, and the line says what for.
 #[test]
 fn a_call_says_what_it_waits_for_and_for_how_long() {
-    let mut watched = Watched::new(&spec());
+    let mut watched = WatchedRun::new(&spec());
     watched.shows("pass 1 of 5 · gpt-large · 0 s passed · 5:00 left · $0.0000 of $0.50");
     let key = watched.after(400).sent().key;
     let rest = "$0.0000 of $0.50 · $0.0364 reserved";
@@ -163,7 +163,7 @@ fn a_call_says_what_it_waits_for_and_for_how_long() {
 
 #[test]
 fn a_failed_call_says_why_and_when_it_is_tried_again() {
-    let mut watched = Watched::new(&spec());
+    let mut watched = WatchedRun::new(&spec());
     let call = watched.sent();
     let failure = ModelFailure {
         kind: FailureKind::Overloaded,
@@ -182,7 +182,7 @@ fn a_failed_call_says_why_and_when_it_is_tried_again() {
 
 #[test]
 fn tools_say_which_of_them_has_not_returned() {
-    let mut watched = Watched::new(&spec());
+    let mut watched = WatchedRun::new(&spec());
     let call = watched.sent();
     let actions = r#"[{"action_id": "a", "action_type": "fetch_device", "priority": "required", "parameters": {"target": "x"}},
         {"action_id": "b", "action_type": "fetch_device", "priority": "required", "parameters": {"target": "y"}}]"#;
@@ -198,7 +198,7 @@ fn tools_say_which_of_them_has_not_returned() {
         .collect();
     assert_eq!(tools.len(), 2);
     let end = |line: Option<String>| line.unwrap().split(" · $").next().unwrap().to_owned();
-    let shown = |watched: &Watched| end(line(&watched.run, &watched.waits, watched.now, usize::MAX));
+    let shown = |watched: &WatchedRun| end(line(&watched.run, &watched.waits, watched.now, usize::MAX));
     assert_eq!(
         shown(&watched),
         "running tools, 0 of 2 done · fetch_device and 1 more · 1 s passed · 4:59 left"
@@ -216,10 +216,10 @@ fn tools_say_which_of_them_has_not_returned() {
 
 #[test]
 fn a_save_is_a_phase_that_counts_its_tries_and_the_end_has_no_line() {
-    let mut watched = Watched::new(&spec());
+    let mut watched = WatchedRun::new(&spec());
     let call = watched.sent();
     watched.after(1_000).replied(&call, "high", "[]");
-    let line_of = |watched: &Watched| line(&watched.run, &watched.waits, watched.now, usize::MAX);
+    let line_of = |watched: &WatchedRun| line(&watched.run, &watched.waits, watched.now, usize::MAX);
     let saving = line_of(&watched).unwrap();
     assert!(saving.starts_with("saving · 1 s passed"), "{saving}");
     let retry_at = Some(loop_core::types::Millis(4_000));
@@ -235,7 +235,7 @@ fn a_save_is_a_phase_that_counts_its_tries_and_the_end_has_no_line() {
 
 #[test]
 fn a_narrow_terminal_loses_the_least_important_part_first() {
-    let mut watched = Watched::new(&spec());
+    let mut watched = WatchedRun::new(&spec());
     let key = watched.sent().key;
     watched.news(key, refused(Some(429)));
     watched.after(1_000);
@@ -265,7 +265,7 @@ fn a_narrow_terminal_loses_the_least_important_part_first() {
 #[test]
 fn a_name_from_outside_steers_nothing_and_is_cut() {
     let hostile = "m\\u001b[2J\\u202e\\n日本語-".to_owned() + &"x".repeat(60);
-    let mut watched = Watched::new(&spec().replace("gpt-large", &hostile));
+    let mut watched = WatchedRun::new(&spec().replace("gpt-large", &hostile));
     watched.sent();
     let shown = line(&watched.run, &watched.waits, watched.now, usize::MAX).unwrap();
     assert!(!shown.contains(char::is_control) && !shown.contains('\u{202e}'), "{shown:?}");

@@ -64,7 +64,7 @@ fn setting(Overridden { setting, value }: &Overridden) -> String {
 }
 
 /// Calls of one tier to one model.
-struct Asked<'a> {
+struct TierUse<'a> {
     tier: Tier,
     provider: &'a str,
     model: &'a str,
@@ -75,13 +75,13 @@ struct Asked<'a> {
 
 /// Each model that was asked, by tier, with the name under which it replied if that differs.
 fn models(calls: &[ServedCall]) -> Vec<String> {
-    let mut models: Vec<Asked<'_>> = Vec::new();
+    let mut models: Vec<TierUse<'_>> = Vec::new();
     for call in calls {
         let is_same =
-            |it: &Asked<'_>| (it.tier, it.provider, it.model) == (call.tier, &*call.provider, &*call.model);
+            |it: &TierUse<'_>| (it.tier, it.provider, it.model) == (call.tier, &*call.provider, &*call.model);
         let at = models.iter().position(is_same).unwrap_or_else(|| {
             let (tier, provider, model) = (call.tier, &*call.provider, &*call.model);
-            models.push(Asked { tier, provider, model, calls: 0, served: Vec::new() });
+            models.push(TierUse { tier, provider, model, calls: 0, served: Vec::new() });
             models.len() - 1
         });
         let Some(asked) = models.get_mut(at) else { continue };
@@ -96,8 +96,8 @@ fn models(calls: &[ServedCall]) -> Vec<String> {
         }
     }
     models.sort_by_key(|asked| asked.tier != Tier::Base);
-    let line = |asked: &Asked<'_>| {
-        let Asked { tier, provider, model, calls, served } = asked;
+    let line = |asked: &TierUse<'_>| {
+        let TierUse { tier, provider, model, calls, served } = asked;
         let calls = counted(*calls, "call");
         let served =
             if served.is_empty() { String::new() } else { format!(", served by {}", served.join(", ")) };

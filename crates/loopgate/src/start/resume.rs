@@ -6,11 +6,11 @@ use std::sync::Arc;
 use loop_runtime::journal::versions::{check_version, not_on_engine};
 use loop_runtime::journal::{Journal, ReplayError, RunLine, StoredJournal};
 use loop_runtime::report::counted;
-use loop_runtime::run::{Driven, StartError};
+use loop_runtime::run::{DriveResult, StartError};
 
 use super::save;
 use crate::args::{AgainArgs, GoOnArgs};
-use crate::context::{Found, Signals, explained, places, still_waits};
+use crate::context::{FoundRun, Signals, explained, places, still_waits};
 use crate::drive::driven;
 use crate::output::{Failure, one_line, stream};
 use crate::shown::{Live, doubts, ended};
@@ -19,7 +19,7 @@ use crate::shown::{Live, doubts, ended};
 pub(crate) async fn resume(args: ResumeArgs) -> Result<ExitCode, Failure> {
     match &args.run {
         Some(run) if let Some(when) = args.save => save::save(run, when, &args.go_on.again).await,
-        Some(run) => Found::open(run, &args.go_on.again).await?.go_on(Vec::new(), &args.go_on).await,
+        Some(run) => FoundRun::open(run, &args.go_on.again).await?.go_on(Vec::new(), &args.go_on).await,
         None => resume_all(&args.go_on.again).await,
     }
 }
@@ -44,7 +44,7 @@ async fn resume_all(again: &AgainArgs) -> Result<ExitCode, Failure> {
         let id = line.run.clone();
         let resumed = match resume_one(&journal, line, again, &mut signals).await {
             Ok(resumed) => resumed,
-            Err(failure) => Resumed { is_well: false, says: format!("not resumed: {}", failure.line()) },
+            Err(failure) => ResumeResult { is_well: false, says: format!("not resumed: {}", failure.line()) },
         };
         is_well &= resumed.is_well;
         stream::print(&format!("{id}  {}\n", one_line(&resumed.says)));
@@ -62,7 +62,7 @@ async fn resume_all(again: &AgainArgs) -> Result<ExitCode, Failure> {
 }
 
 /// The result of one of several runs.
-struct Resumed {
+struct ResumeResult {
     /// Whether it has an answer, or others continue it.
     is_well: bool,
     says: String,
@@ -73,35 +73,35 @@ async fn resume_one(
     line: RunLine,
     again: &AgainArgs,
     signals: &mut Signals,
-) -> Result<Resumed, Failure> {
+) -> Result<ResumeResult, Failure> {
     let id = &line.run;
     if let Some(trouble) = line.trouble {
         return Err(Failure::new(format!("damaged: {trouble}")));
     }
     if line.is_written {
-        return Ok(Resumed { is_well: true, says: "running: another process drives it".to_owned() });
+        return Ok(ResumeResult { is_well: true, says: "running: another process drives it".to_owned() });
     }
-    let waits = || Resumed {
+    let waits = || ResumeResult {
         is_well: true,
         says: format!("waiting: a person has to answer; `loopgate pending {id}{}` shows what", again.at()),
     };
-    let found = match Found::replayed(Arc::clone(journal), id).await {
+    let found = match FoundRun::replayed(Arc::clone(journal), id).await {
         Ok(found) => check_version(id, &found.recorded).map(|()| found).map_err(StartError::from),
         Err(error) => Err(error),
     };
     let found = match found {
         Err(error) if error.is_of_another_version() => {
-            return Ok(Resumed { is_well: false, says: format!("left to another version: {error}") });
+            return Ok(ResumeResult { is_well: false, says: format!("left to another version: {error}") });
         }
         found => found?,
     };
     if let Err(ReplayError::OnEngine { engine, .. }) = not_on_engine(id, &found.recorded) {
-        return Ok(Resumed { is_well: true, says: format!("running: {engine} drives it") });
+        return Ok(ResumeResult { is_well: true, says: format!("running: {engine} drives it") });
     }
     let now = found.recorded.now();
     if let Some(by) = found.run.started().provenance.called_by.as_deref() {
         let says = format!("called by run {}: it continues with that", by.root);
-        return Ok(Resumed { is_well: true, says });
+        return Ok(ResumeResult { is_well: true, says });
     }
     if still_waits(journal, &found.run, now).await? {
         return Ok(waits());
@@ -109,12 +109,12 @@ async fn resume_one(
     let (domain, runner) = found.runner(again).await?;
     let handle = runner.resume(id).start().await.map_err(|error| explained(error, domain.folder()))?;
     let outcome = match driven(journal, handle, &mut (Live::of(found.run), None), signals).await {
-        Driven::Ended(outcome) => outcome,
-        Driven::Waiting(_) => return Ok(waits()),
+        DriveResult::Ended(outcome) => outcome,
+        DriveResult::Waiting(_) => return Ok(waits()),
     };
     doubts(&outcome);
     let (is_well, says) = ended(&outcome);
-    Ok(Resumed { is_well, says: format!("stopped: {says}") })
+    Ok(ResumeResult { is_well, says: format!("stopped: {says}") })
 }
 
 #[derive(Debug, clap::Args)]

@@ -14,7 +14,7 @@ use super::run_args::RunArgs;
 use super::selection;
 use crate::args::tags;
 use crate::context::{Origin, Signals, on_journal, places, to_loop};
-use crate::drive::{Driving, Lines, attach, attach::Request};
+use crate::drive::{DrivenRun, Lines, attach, attach::Request};
 use crate::output::{Failure, stream};
 use crate::shown::Live;
 
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     };
     let explained = args.explain_picks.then(|| (Arc::clone(&journal), id.clone()));
     let lines = args.events.then(|| Lines::new(Arc::clone(&journal) as Arc<dyn Journal>, id));
-    let driving = Driving {
+    let driving = DrivenRun {
         runner: &prepared,
         journal,
         at: args.written.journal.journal.clone(),

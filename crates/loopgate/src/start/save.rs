@@ -3,24 +3,24 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::run::Saved;
+use loop_core::run::SaveState;
 use loop_runtime::save::Saver as _;
 
 use super::resume::SaveWhen;
 use crate::args::AgainArgs;
-use crate::context::{Found, Signals};
+use crate::context::{FoundRun, Signals};
 use crate::output::{Failure, stream};
 
 /// Saves the outcome of this run, which must have ended.
 pub(crate) async fn save(run: &str, when: SaveWhen, again: &AgainArgs) -> Result<ExitCode, Failure> {
-    let found = Found::any(run, again).await?;
+    let found = FoundRun::any(run, again).await?;
     let (id, at) = (found.id().clone(), again.at());
     let Some(outcome) = found.run.outcome().filter(|_| found.run.is_done()) else {
         return Err(Failure::new(format!(
             "run {id} has not ended, so there is no outcome to save; `loopgate resume {id}{at}` continues it"
         )));
     };
-    if let Some(Saved::At { location }) = &outcome.saved
+    if let Some(SaveState::At { location }) = &outcome.saved
         && when == SaveWhen::Missing
     {
         stream::note(format!("saved:   {location}, by the run itself; --save=again saves it once more"));

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child::{STORAGE_FAILED, Task};
-use crate::journal::{Place, Plant};
+use crate::journal::{CrashPoint, Plant};
 use crate::server::Server;
 
 /// The variable that marks all processes of a case.
@@ -29,7 +29,7 @@ pub const GRACE: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub struct Case {
     pub scenario: &'static str,
-    pub places: Vec<Place>,
+    pub places: Vec<CrashPoint>,
     pub plant: Plant,
 }
 
@@ -71,14 +71,14 @@ pub struct Played {
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl Case {
-    pub fn at(scenario: &'static str, places: &[Place]) -> Self {
+    pub fn at(scenario: &'static str, places: &[CrashPoint]) -> Self {
         Self { scenario, places: places.to_vec(), plant: Plant::Nothing }
     }
 
     /// Plays the case in a folder.
     pub fn play(&self, folder: &Path, around: Option<Around<'_>>) -> Played {
         let mut played = Played::new(folder.join("journal.db"));
-        for (at, place) in self.places.iter().chain([&Place::Never]).enumerate() {
+        for (at, place) in self.places.iter().chain([&CrashPoint::Never]).enumerate() {
             let task = Task {
                 scenario: self.scenario,
                 address: played.server.address.clone(),
@@ -142,12 +142,12 @@ impl Played {
     }
 
     /// Starts a process, ends it at a place, and takes in what it reported.
-    pub fn process(&mut self, mut command: Command, place: Place, grace: Duration) -> Ended {
+    pub fn process(&mut self, mut command: Command, place: CrashPoint, grace: Duration) -> Ended {
         command.env(MARK, &self.mark).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let pid = Pid::from_child(&child);
-        self.server.arm(if let Place::Request(n) = place { Some(n) } else { None }, pid);
-        let killer = Place::micros(place).map(|micros| {
+        self.server.arm(if let CrashPoint::Request(n) = place { Some(n) } else { None }, pid);
+        let killer = CrashPoint::micros(place).map(|micros| {
             // It may have ended by itself. It is reaped only behind this, so the number is still its own.
             thread::spawn(move || {
                 thread::sleep(Duration::from_micros(micros));

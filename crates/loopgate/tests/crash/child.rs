@@ -7,10 +7,10 @@ use loop_runtime::{
     Runner,
     journal::StoredJournal,
     people::PersonAnswer,
-    run::{Driven, EventKind, RunRequest, StartError, Waiting},
+    run::{DriveResult, EventKind, RunRequest, StartError, Waiting},
 };
 
-use crate::journal::{CrashJournal, Place, Plant, report};
+use crate::journal::{CrashJournal, CrashPoint, Plant, report};
 use crate::scenarios::{Scenario, World, by_name};
 
 /// The exit code of a process whose journal failed.
@@ -22,7 +22,7 @@ pub struct Task {
     pub scenario: &'static str,
     pub address: String,
     pub journal: String,
-    pub place: Place,
+    pub place: CrashPoint,
     pub mark: String,
     pub plant: Plant,
 }
@@ -96,14 +96,16 @@ async fn to_the_end(scenario: &Scenario, runner: &Runner, item: &str) -> Result<
     loop {
         let handle = request.start().await.map_err(|error: StartError| error.to_string())?;
         match handle.driven().await {
-            Driven::Ended(outcome) if outcome.stop.reason() == loop_runtime::StopReason::StorageFailed => {
+            DriveResult::Ended(outcome)
+                if outcome.stop.reason() == loop_runtime::StopReason::StorageFailed =>
+            {
                 return Err(format!("{}: {}", outcome.run, outcome.stop.primary.value));
             }
-            Driven::Ended(outcome) => {
+            DriveResult::Ended(outcome) => {
                 report(&format!("ended {} {}", outcome.run, outcome.stop.reason()));
                 return Ok(());
             }
-            Driven::Waiting(waiting) => request = answered(runner, &waiting),
+            DriveResult::Waiting(waiting) => request = answered(runner, &waiting),
         }
     }
 }

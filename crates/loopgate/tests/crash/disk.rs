@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::case::{Around, Case, GRACE, Played};
 use crate::check::check;
 use crate::child::{STORAGE_FAILED, Task};
-use crate::journal::{Place, Plant};
+use crate::journal::{CrashPoint, Plant};
 use crate::suite::{Extent, Totals, Wholes, play};
 
 const SCENARIOS: [&str; 4] = ["irreversible", "two", "document", "save"];
@@ -42,7 +42,7 @@ pub fn full_or_read_only(extent: Extent, wholes: &Wholes) -> Totals {
         let folder = tempfile::tempdir().unwrap();
         let limit = format!("trap '' XFSZ; ulimit -f {kilobytes}; exec \"$0\" \"$@\"");
         let wrap = |command: Command| through("bash", &["-c".to_owned(), limit.clone()], &command);
-        let case = Case::at(SCENARIOS[at % SCENARIOS.len()], &[Place::Never]);
+        let case = Case::at(SCENARIOS[at % SCENARIOS.len()], &[CrashPoint::Never]);
         play(&case, folder.path(), Some(Around { wrap: &wrap, heal: &|| () }), wholes, &totals);
     }
     if !extent.full {
@@ -54,7 +54,7 @@ pub fn full_or_read_only(extent: Extent, wholes: &Wholes) -> Totals {
             break;
         };
         let heal = || remount(folder.path(), "size=64m");
-        let case = Case::at(SCENARIOS[size / 8 % SCENARIOS.len()], &[Place::Never]);
+        let case = Case::at(SCENARIOS[size / 8 % SCENARIOS.len()], &[CrashPoint::Never]);
         play(&case, folder.path(), Some(Around { wrap: &|command| command, heal: &heal }), wholes, &totals);
         unmount(folder.path());
     }
@@ -82,14 +82,14 @@ fn read_only(wholes: &Wholes, totals: &Mutex<Totals>) {
     remount(fresh.path(), "ro");
     let heal = || remount(fresh.path(), "rw");
     let around = Around { wrap: &|command| command, heal: &heal };
-    if !play(&Case::at("irreversible", &[Place::Never]), fresh.path(), Some(around), wholes, totals) {
+    if !play(&Case::at("irreversible", &[CrashPoint::Never]), fresh.path(), Some(around), wholes, totals) {
         let problem = "a run began on a read-only file system".to_owned();
         totals.lock().unwrap().problems.push(problem);
     }
     unmount(fresh.path());
 
     let mut played = Played::new(begun.path().join("journal.db"));
-    let mut process = |place: Place| {
+    let mut process = |place: CrashPoint| {
         let task = Task {
             scenario: "irreversible",
             address: played.server.address.clone(),
@@ -103,11 +103,11 @@ fn read_only(wholes: &Wholes, totals: &Mutex<Totals>) {
         let ended = played.process(command, place, GRACE);
         (ended, played.server.hits().len())
     };
-    let (_, before) = process(Place::After(5));
+    let (_, before) = process(CrashPoint::After(5));
     remount(begun.path(), "ro");
-    let (refused, after) = process(Place::Never);
+    let (refused, after) = process(CrashPoint::Never);
     remount(begun.path(), "rw");
-    process(Place::Never);
+    process(CrashPoint::Never);
     if refused.status.code() != Some(STORAGE_FAILED) || before != after {
         played.problems.push(format!("a run was driven on a read-only file system: {refused:?}"));
     }
@@ -152,7 +152,7 @@ pub fn system_calls(extent: Extent, wholes: &Wholes) -> Totals {
                 args.extend((!fault.starts_with("signal")).then(|| "--seccomp-bpf".to_owned()));
                 let wrap = |command: Command| through("strace", &args, &command);
                 let around = Around { wrap: &wrap, heal: &|| () };
-                let case = Case::at(scenario, &[Place::Never]);
+                let case = Case::at(scenario, &[CrashPoint::Never]);
                 if !play(&case, folder.path(), Some(around), wholes, &totals) && n > FEWEST_CALLS {
                     break;
                 }

@@ -15,7 +15,7 @@ use rustix::process::{Signal, getpid, kill_process};
 
 /// Where a process is ended, or its journal fails. Appends and requests are counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum CrashPoint {
     /// Nowhere.
     Never,
     /// Before an entry is handed to the journal.
@@ -61,14 +61,14 @@ impl Plant {
     }
 }
 
-impl Place {
+impl CrashPoint {
     /// When a process is ended, in microseconds after its start. `None`: at another place.
     pub fn micros(self) -> Option<u64> {
         if let Self::Timer(micros) = self { Some(micros) } else { None }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for CrashPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Never => f.write_str("never:0"),
@@ -82,7 +82,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl FromStr for Place {
+impl FromStr for CrashPoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -126,13 +126,13 @@ pub fn report(line: &str) {
 #[derive(Clone, Debug)]
 pub struct CrashJournal {
     inner: StoredJournal,
-    place: Place,
+    place: CrashPoint,
     plant: Plant,
     appends: Arc<AtomicU64>,
 }
 
 impl CrashJournal {
-    pub fn new(inner: StoredJournal, place: Place, plant: Plant) -> Self {
+    pub fn new(inner: StoredJournal, place: CrashPoint, plant: Plant) -> Self {
         Self { inner, place, plant, appends: Arc::default() }
     }
 
@@ -150,16 +150,16 @@ impl CrashJournal {
             self.acknowledge(run, entries);
         }
         match self.place {
-            Place::Before(n) if is_within(n) => die(),
-            Place::FailOnce(n) if is_within(n) => Err(failure()),
-            Place::Fail(n) if first + count > n => Err(failure()),
+            CrashPoint::Before(n) if is_within(n) => die(),
+            CrashPoint::FailOnce(n) if is_within(n) => Err(failure()),
+            CrashPoint::Fail(n) if first + count > n => Err(failure()),
             _ => Ok(first),
         }
     }
 
     /// What follows from durable entries: the place behind them, and their acknowledgement.
     fn after(&self, run: &RunId, first: u64, entries: &[Arc<Entry>]) {
-        if matches!(self.place, Place::After(n) if (first..first + entries.len() as u64).contains(&n)) {
+        if matches!(self.place, CrashPoint::After(n) if (first..first + entries.len() as u64).contains(&n)) {
             die();
         }
         if self.plant != Plant::EarlyAck {

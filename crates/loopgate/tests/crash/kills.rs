@@ -1,7 +1,7 @@
 //! Kills and failures at exact places of the scenarios.
 
 use crate::case::Case;
-use crate::journal::Place;
+use crate::journal::CrashPoint;
 use crate::scenarios::ALL;
 use crate::suite::{Dice, Extent, Totals, Wholes, places, play_all};
 
@@ -41,7 +41,7 @@ pub fn by_timer(extent: Extent, wholes: &Wholes) -> Totals {
     let mut cases = Vec::new();
     for scenario in ALL {
         let micros = wholes[scenario.name].micros;
-        let place = |dice: &mut Dice| Place::Timer(dice.below(micros));
+        let place = |dice: &mut Dice| CrashPoint::Timer(dice.below(micros));
         cases.extend((0..count).map(|_| Case::at(scenario.name, &[place(&mut dice), place(&mut dice)])));
     }
     play_all(&cases, wholes)
@@ -53,7 +53,8 @@ pub fn failing_journals(extent: Extent, wholes: &Wholes) -> Totals {
     let mut cases = Vec::new();
     for scenario in ALL {
         let appends = wholes[scenario.name].appends;
-        let all: Vec<Place> = (0..appends).flat_map(|n| [Place::Fail(n), Place::FailOnce(n)]).collect();
+        let all: Vec<CrashPoint> =
+            (0..appends).flat_map(|n| [CrashPoint::Fail(n), CrashPoint::FailOnce(n)]).collect();
         let chosen = if extent.full { all } else { dice.some(&all, 1) };
         cases.extend(chosen.iter().map(|place| Case::at(scenario.name, &[*place])));
     }

@@ -2,16 +2,16 @@
 
 use crate::case::Case;
 use crate::check::check;
-use crate::journal::{Place, Plant};
+use crate::journal::{CrashPoint, Plant};
 use crate::scenarios::by_name;
 use crate::suite::{Extent, Totals, Wholes};
 
 /// Each fault, where it is played, and what the check must say.
-const FAULTS: [(Plant, &str, Place, &str); 4] = [
-    (Plant::EarlyAck, "keyed", Place::Before(4), "I-13: entry 4"),
-    (Plant::EarlyAck, "two", Place::Before(0), "is lost"),
-    (Plant::Twice, "irreversible", Place::After(2), "I-7: pay(p2) happened 2 times"),
-    (Plant::Orphan, "document", Place::After(3), "I-14: left behind"),
+const FAULTS: [(Plant, &str, CrashPoint, &str); 4] = [
+    (Plant::EarlyAck, "keyed", CrashPoint::Before(4), "I-13: entry 4"),
+    (Plant::EarlyAck, "two", CrashPoint::Before(0), "is lost"),
+    (Plant::Twice, "irreversible", CrashPoint::After(2), "I-7: pay(p2) happened 2 times"),
+    (Plant::Orphan, "document", CrashPoint::After(3), "I-14: left behind"),
 ];
 
 pub fn all(_: Extent, _: &Wholes) -> Totals {

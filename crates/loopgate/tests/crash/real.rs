@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::case::{GRACE, Played};
 use crate::check::{ANY, check};
-use crate::journal::Place;
+use crate::journal::CrashPoint;
 use crate::suite::{Dice, Extent, Totals, Wholes};
 
 /// The domain of the command: its model and its tools are the server of the case.
@@ -60,9 +60,9 @@ fn play(kills: &[u64], totals: &Mutex<Totals>) {
     let mut played = Played::new(folder.path().join("loopgate/journal.db"));
     domain(folder.path(), &played.server.address);
     for micros in kills {
-        played.process(command(folder.path()), Place::Timer(*micros), GRACE);
+        played.process(command(folder.path()), CrashPoint::Timer(*micros), GRACE);
     }
-    let ended = played.process(command(folder.path()), Place::Never, GRACE);
+    let ended = played.process(command(folder.path()), CrashPoint::Never, GRACE);
     // 0: it ended; 7: an effect is in doubt; 1: the run was over before.
     if !matches!(ended.status.code(), Some(0 | 7)) && !ended.err.contains("is over") {
         played.problems.push(format!("the command ended with {}: {}", ended.status, ended.err));

@@ -25,7 +25,7 @@ pub struct Hit {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ServerState {
     hits: Vec<Hit>,
     /// The process to kill at the request with this number from now on, counted from 0.
     armed: Option<(u64, Pid)>,
@@ -36,14 +36,14 @@ struct State {
 #[derive(Clone, Debug)]
 pub struct Server {
     pub address: String,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ServerState>>,
 }
 
 impl Server {
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let state = Arc::<Mutex<State>>::default();
+        let state = Arc::<Mutex<ServerState>>::default();
         let of_thread = Arc::clone(&state);
         thread::spawn(move || {
             for stream in listener.incoming() {
@@ -73,12 +73,12 @@ impl Server {
     }
 }
 
-fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn locked(state: &Mutex<ServerState>) -> MutexGuard<'_, ServerState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Serves one connection. `None`: its other end is gone.
-fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
+fn serve(stream: TcpStream, state: &Mutex<ServerState>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     loop {
         let (head, body) = request(&mut reader)?;

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use crate::case::{Around, Case};
 use crate::check::{Found, check};
-use crate::journal::Place;
+use crate::journal::CrashPoint;
 use crate::scenarios::{ALL, RETRY, by_name};
 use crate::{disk, kills, planted, real};
 
@@ -225,7 +225,7 @@ impl Dice {
 }
 
 /// All places at which a process of this scenario can be killed.
-pub fn places(whole: &Whole) -> Vec<Place> {
-    let entries = (0..whole.appends).flat_map(|n| [Place::Before(n), Place::After(n)]);
-    entries.chain((0..whole.requests).map(Place::Request)).collect()
+pub fn places(whole: &Whole) -> Vec<CrashPoint> {
+    let entries = (0..whole.appends).flat_map(|n| [CrashPoint::Before(n), CrashPoint::After(n)]);
+    entries.chain((0..whole.requests).map(CrashPoint::Request)).collect()
 }

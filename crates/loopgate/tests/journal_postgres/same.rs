@@ -28,7 +28,7 @@ impl Write for Shared {
 async fn exported(journal: &StoredJournal) -> String {
     let runs: Vec<RunId> = journal.runs().await.unwrap().into_iter().map(|line| line.run).collect();
     let out = Shared::default();
-    let done = journal.export(&runs, "test", ("memory", Box::new(out.clone()))).await.unwrap();
+    let done = journal.export(&runs, "test", "memory", Box::new(out.clone())).await.unwrap();
     assert_eq!(done.left_out, []);
     let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
     text.split_once('\n').unwrap().1.to_owned()

@@ -91,7 +91,7 @@ pub struct FallenCase {
 }
 
 /// One side of a comparison: by configuration and case, the runs that passed and all runs, and the case's digest.
-type Side = BTreeMap<String, BTreeMap<String, (u32, u32, String)>>;
+type ResultsByCase = BTreeMap<String, BTreeMap<String, (u32, u32, String)>>;
 
 /// Compares results with a baseline; `file` is its name in reports.
 ///
@@ -103,12 +103,12 @@ pub fn compare(baseline: &Baseline, results: &[CaseResult], file: &str) -> Basel
         baseline.runs.iter().map(|run| (run.case_id.as_str(), run.file.as_path())),
         results.iter().map(|result| (result.case_id.as_str(), result.file.as_path())),
     );
-    let mut before = Side::new();
+    let mut before = ResultsByCase::new();
     for run in baseline.runs.iter().filter(|run| run.error.is_none()) {
         let case = name(&ids, &run.case_id, &run.file);
         add(&mut before, &run.configuration, case, run.passed, &run.case_digest);
     }
-    let mut now = Side::new();
+    let mut now = ResultsByCase::new();
     for result in results.iter().filter(|result| result.error.is_none()) {
         let configuration = if result.configuration.is_empty() { OWN_MODELS } else { &result.configuration };
         let case = name(&ids, &result.case_id, &result.file);
@@ -118,7 +118,7 @@ pub fn compare(baseline: &Baseline, results: &[CaseResult], file: &str) -> Basel
         (1, 1) => now.keys().zip(before.keys()).map(|(one, other)| (one.as_str(), other.as_str())).collect(),
         _ => now.keys().filter(|name| before.contains_key(*name)).map(|one| (&**one, &**one)).collect(),
     };
-    let without = |side: &Side, pick: fn(&(&str, &str)) -> String| -> Vec<String> {
+    let without = |side: &ResultsByCase, pick: fn(&(&str, &str)) -> String| -> Vec<String> {
         let used: BTreeSet<String> = pairs.iter().map(pick).collect();
         side.keys().filter(|name| !used.contains(*name)).cloned().collect()
     };
@@ -215,7 +215,7 @@ impl FallenCase {
     }
 }
 
-fn add(side: &mut Side, configuration: &str, case: String, passed: bool, digest: &str) {
+fn add(side: &mut ResultsByCase, configuration: &str, case: String, passed: bool, digest: &str) {
     let cases = side.entry(configuration.to_owned()).or_default();
     let (hits, all, of) = cases.entry(case).or_insert_with(|| (0, 0, digest.to_owned()));
     *hits += u32::from(passed);

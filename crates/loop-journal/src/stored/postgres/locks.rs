@@ -21,7 +21,7 @@ use crate::stored::sql::Cell;
 #[derive(Clone, Debug)]
 pub(in super::super) struct AdvisoryLocks {
     server: Arc<Server>,
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<HeldLocks>>,
 }
 
 /// A lock. Dropping it lets another process take it.
@@ -32,7 +32,7 @@ pub(in super::super) struct AdvisoryLock {
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct HeldLocks {
     /// The session that has the locks. `None`: none was needed yet.
     session: Option<Session>,
     /// When the lease was renewed.
@@ -145,12 +145,12 @@ impl AdvisoryLocks {
         held.prepare(&self.server).map_err(|error| Fault::Sql(error.into()))
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, HeldLocks> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to renew the lease of this process, as long as it has the journal open.
-    fn renew(&self, held: &mut Held) {
+    fn renew(&self, held: &mut HeldLocks) {
         if held.renewing.is_some() {
             return;
         }
@@ -171,7 +171,7 @@ impl AdvisoryLocks {
     }
 }
 
-impl Held {
+impl HeldLocks {
     /// Makes the session where there is none, or anew where it broke. Then it has the locks again that no other process
     /// took meanwhile; what this process writes for the others is refused.
     fn prepare(&mut self, server: &Arc<Server>) -> Result<(), SessionError> {

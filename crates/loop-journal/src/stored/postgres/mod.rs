@@ -26,17 +26,17 @@ pub(super) use server::Server;
 pub(super) use session::Session;
 
 use super::fault::{Fault, storage};
+use super::files::JournalFiles;
 use super::heads::Heads;
 use super::locks::Locks;
-use super::place::Place;
 use super::seal::Key;
 use super::sql::Connection;
-use super::{Database, Parts};
+use super::{Database, JournalParts};
 use crate::JournalError;
 use crate::files;
 
 /// Opens the journal that a URL names. With `lays`, a database without a journal gets one, and an older one is migrated.
-pub(super) fn open(given: &str, lays: bool, folder: &Path) -> Result<Parts, JournalError> {
+pub(super) fn open(given: &str, lays: bool, folder: &Path) -> Result<JournalParts, JournalError> {
     let url = url::JournalUrl::parse(given).map_err(|message| storage(Path::new("--journal"), message))?;
     let path = PathBuf::from(url.shown());
     let state = url.state.clone();
@@ -58,11 +58,11 @@ pub(super) fn open(given: &str, lays: bool, folder: &Path) -> Result<Parts, Jour
     if lays {
         files::create_folder(folder).map_err(|error| Fault::from(error).at(&path))?;
     }
-    Ok(Parts {
+    Ok(JournalParts {
         heads: Heads::beside(&base),
         locks: Locks::Advisory(AdvisoryLocks::of(&server)),
         database: Database::Server(server),
-        place: Place::of_server(),
+        place: JournalFiles::of_server(),
         reader: Connection::Postgres(Box::new(session)),
         path,
         base,

@@ -21,7 +21,7 @@ const MIGRATIONS: [&str; 3] =
 const LEAST_VERSION: i64 = 140_000;
 
 /// What a journal says of itself.
-pub(super) struct About {
+pub(super) struct Identity {
     /// Names the journal: a copy of its database has the same one.
     pub(super) id: String,
     /// The name of its key.
@@ -29,7 +29,7 @@ pub(super) struct About {
 }
 
 /// Looks for the journal of a database. With `lays`, makes one where there is none, and migrates an older one.
-pub(super) fn prepare(session: &Session, place: &Path, lays: bool, folder: &Path) -> Result<About, Fault> {
+pub(super) fn prepare(session: &Session, place: &Path, lays: bool, folder: &Path) -> Result<Identity, Fault> {
     let version =
         session.one("SELECT CAST(current_setting('server_version_num') AS BIGINT)", &[""; 0]).map_err(of)?;
     if !matches!(version.first(), Some(Cell::Integer(version)) if *version >= LEAST_VERSION) {
@@ -64,7 +64,7 @@ pub(super) fn prepare(session: &Session, place: &Path, lays: bool, folder: &Path
 
 /// The same transaction as any that writes alone, but it begins when the lock is there: a transaction that waited for the lock
 /// would not know of tables that another process made meanwhile.
-fn migrate_alone(session: &Session, folder: &Path) -> Result<About, Fault> {
+fn migrate_alone(session: &Session, folder: &Path) -> Result<Identity, Fault> {
     session.begin_writing(Purpose::Alone).map_err(of)?;
     match migrate(session, folder) {
         Ok(about) => session.commit(Purpose::Alone).map(|()| about).map_err(of),
@@ -81,14 +81,14 @@ fn of(error: SessionError) -> Fault {
 }
 
 /// What the journal says of itself, and its format. `None`: the database has no journal.
-fn about(session: &Session) -> Result<Option<(About, i64)>, Fault> {
+fn about(session: &Session) -> Result<Option<(Identity, i64)>, Fault> {
     let is_there = session.one("SELECT to_regclass('loopgate.journal') IS NOT NULL", &[""; 0]).map_err(of)?;
     if is_there != [Cell::Integer(1)] {
         return Ok(None);
     }
     match session.one("SELECT id, key_name, format FROM loopgate.journal", &[""; 0]).map_err(of)?.as_slice() {
         [Cell::Text(id), Cell::Text(key), Cell::Integer(format)] if id.parse::<Uuid>().is_ok() => {
-            Ok(Some((About { id: id.clone(), key: key.clone() }, *format)))
+            Ok(Some((Identity { id: id.clone(), key: key.clone() }, *format)))
         }
         _ => Err(Fault::Stated(
             "the table loopgate.journal is not that of a journal; name another database".into(),
@@ -97,7 +97,7 @@ fn about(session: &Session) -> Result<Option<(About, i64)>, Fault> {
 }
 
 /// Migrates the journal to this program's format, in a transaction of the caller, who is alone.
-fn migrate(session: &Session, folder: &Path) -> Result<About, Fault> {
+fn migrate(session: &Session, folder: &Path) -> Result<Identity, Fault> {
     // Another process may have been first.
     let (about, format) = match about(session)? {
         Some((about, format)) => (about, usize::try_from(format).unwrap_or(usize::MAX)),
@@ -107,7 +107,7 @@ fn migrate(session: &Session, folder: &Path) -> Result<About, Fault> {
             files::create_folder(folder)?;
             // On the disk before the journal names it.
             let key = Key::make(&folder.join(&id))?.name().to_owned();
-            (About { id, key }, 0)
+            (Identity { id, key }, 0)
         }
     };
     for migration in MIGRATIONS.iter().skip(format) {

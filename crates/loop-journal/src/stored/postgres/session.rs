@@ -134,18 +134,18 @@ impl Session {
         sql: &str,
         params: &impl Params,
     ) -> Result<Vec<Vec<Cell>>, SessionError> {
-        let (statement, values) = (self.statement(sql)?, Given::all(params));
+        let (statement, values) = (self.statement(sql)?, BoundValue::all(params));
         let client = Arc::clone(&self.client);
         let rows =
-            self.note(wait(async move { client.query(&statement, &Given::borrowed(&values)).await }))?;
+            self.note(wait(async move { client.query(&statement, &BoundValue::borrowed(&values)).await }))?;
         rows.iter().map(cells).collect()
     }
 
     pub(in super::super) fn execute(&self, sql: &str, params: &impl Params) -> Result<usize, SessionError> {
-        let (statement, values) = (self.statement(sql)?, Given::all(params));
+        let (statement, values) = (self.statement(sql)?, BoundValue::all(params));
         let client = Arc::clone(&self.client);
         let changed =
-            self.note(wait(async move { client.execute(&statement, &Given::borrowed(&values)).await }))?;
+            self.note(wait(async move { client.execute(&statement, &BoundValue::borrowed(&values)).await }))?;
         Ok(usize::try_from(changed).unwrap_or(usize::MAX))
     }
 
@@ -155,12 +155,12 @@ impl Session {
         all: impl Iterator<Item = P>,
     ) -> Result<usize, SessionError> {
         let (statement, client) = (self.statement(sql)?, Arc::clone(&self.client));
-        let all: Vec<Vec<Given>> = all.map(|params| Given::all(&params)).collect();
+        let all: Vec<Vec<BoundValue>> = all.map(|params| BoundValue::all(&params)).collect();
         let sent = wait(async move {
             // They are sent in their order.
             let each = all.iter().map(|values| {
                 let (client, statement) = (&client, &statement);
-                async move { client.execute(statement, &Given::borrowed(values)).await }
+                async move { client.execute(statement, &BoundValue::borrowed(values)).await }
             });
             futures::future::try_join_all(each).await
         });
@@ -256,9 +256,9 @@ fn cells(row: &Row) -> Result<Vec<Cell>, SessionError> {
 
 /// A value of a placeholder, as the type that the server wants.
 #[derive(Debug)]
-struct Given(Cell);
+struct BoundValue(Cell);
 
-impl Given {
+impl BoundValue {
     fn all(params: &impl Params) -> Vec<Self> {
         let owned = |value: Value<'_>| match value {
             Value::Null => Cell::Null,
@@ -273,7 +273,7 @@ impl Given {
     }
 }
 
-impl ToSql for Given {
+impl ToSql for BoundValue {
     fn to_sql(
         &self,
         wanted: &Type,

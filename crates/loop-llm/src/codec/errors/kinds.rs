@@ -4,13 +4,13 @@ use loop_core::types::FailureKind as Kind;
 
 use super::head;
 use super::overflow::is_overflow;
-use super::reported::Reported;
+use super::reported::ReportedError;
 use crate::error::RequestChange;
 
 /// The parts of a response that are classified.
 #[derive(Debug)]
 pub(super) struct Case<'a> {
-    pub(super) reported: &'a Reported,
+    pub(super) reported: &'a ReportedError,
     pub(super) status: u16,
     /// Whether a header requests a delay.
     pub(super) has_delay: bool,
@@ -19,7 +19,7 @@ pub(super) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    pub(super) fn new(reported: &'a Reported, status: u16, has_delay: bool) -> Self {
+    pub(super) fn new(reported: &'a ReportedError, status: u16, has_delay: bool) -> Self {
         let text = head(&reported.message, super::MAX_JUDGED).to_ascii_lowercase();
         Self { reported, status, has_delay, text }
     }

@@ -13,7 +13,7 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use self::kinds::{Case, OVERLOADED, RATE_LIMITED, REFUSALS};
-use self::reported::Reported;
+use self::reported::ReportedError;
 pub(crate) use self::reported::filtered;
 use crate::error::{ErrorPhase, LlmError, RequestChange, RetryAdvice};
 use crate::{delay, mask};
@@ -29,7 +29,7 @@ pub fn classify(
     now: SystemTime,
     secrets: &Secrets,
 ) -> LlmError {
-    let reported = Reported::of_text(&String::from_utf8_lossy(body));
+    let reported = ReportedError::of_text(&String::from_utf8_lossy(body));
     let mut error = judge(&reported, status, headers, now, secrets);
     error.phase = ErrorPhase::Headers;
     error.detail.get_or_insert_default().status = Some(status);
@@ -38,7 +38,7 @@ pub fn classify(
 
 /// The error of an error object in a response with status 200.
 pub(crate) fn within(body: &Value, secrets: &Secrets) -> LlmError {
-    let reported = Reported::of(body);
+    let reported = ReportedError::of(body);
     // A numeric code is used as the status, if it can be one.
     let number: Option<u16> =
         reported.words.iter().find_map(|word| word.parse().ok().filter(|it| (400..600).contains(it)));
@@ -57,7 +57,7 @@ pub(crate) fn within(body: &Value, secrets: &Secrets) -> LlmError {
 }
 
 fn judge(
-    reported: &Reported,
+    reported: &ReportedError,
     status: u16,
     headers: &HeaderMap,
     now: SystemTime,

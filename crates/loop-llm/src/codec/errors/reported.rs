@@ -8,7 +8,7 @@ use super::{MAX_WORD, head};
 use crate::delay;
 
 #[derive(Debug, Default)]
-pub(super) struct Reported {
+pub(super) struct ReportedError {
     pub(super) message: String,
     /// Codes, types and reasons, in lower case.
     pub(super) words: Vec<String>,
@@ -29,7 +29,7 @@ pub(super) struct Reported {
     pub(super) request: Option<String>,
 }
 
-impl Reported {
+impl ReportedError {
     /// A body as text: JSON, a proxy's HTML page, or a line.
     pub(super) fn of_text(text: &str) -> Self {
         if let Ok(body) = serde_json::from_str::<Value>(text.trim()) {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::SIGNATURE;
 use super::read::unfit;
-use crate::servers::protocol::Unfit;
+use crate::servers::protocol::Fault;
 use crate::servers::received::{
     Content, add_result, assistant, image, is_name, present, result, text_of, unknown, user,
 };
@@ -27,7 +27,7 @@ pub(super) struct History {
 impl History {
     /// Parses messages. Consecutive messages of the same role are one turn. With a thinking budget, a turn whose calls
     /// are answered must begin with thinking.
-    pub(super) fn read(messages: &[Value], has_budget: bool) -> Result<Vec<Message>, Unfit> {
+    pub(super) fn read(messages: &[Value], has_budget: bool) -> Result<Vec<Message>, Fault> {
         let mut history = Self::default();
         let mut before = "";
         for (n, message) in messages.iter().enumerate() {
@@ -61,7 +61,7 @@ impl History {
         if before == "assistant" {
             let message = "This model does not support assistant message prefill. The conversation must end with a \
                            user message.";
-            return Err(Unfit::new("messages", message));
+            return Err(Fault::new("messages", message));
         }
         if !history.open.is_empty() {
             return Err(unfit("messages", &unanswered(&history.open)));
@@ -70,12 +70,12 @@ impl History {
         if has_budget && in_a_loop && !history.thought {
             let message = "Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is \
                            enabled, a final `assistant` message must start with a thinking block.";
-            return Err(Unfit::new("messages", message).because(FailureKind::StaleReasoning));
+            return Err(Fault::new("messages", message).because(FailureKind::StaleReasoning));
         }
         Ok(history.turns)
     }
 
-    fn user(&mut self, place: &str, blocks: &[Value], goes_on: bool) -> Result<(), Unfit> {
+    fn user(&mut self, place: &str, blocks: &[Value], goes_on: bool) -> Result<(), Fault> {
         let (mut words, mut results) = (Content::default(), Vec::new());
         let mut has_replied = goes_on && !matches!(self.turns.last(), Some(Message::Tool { .. }));
         for (at, block) in blocks.iter().enumerate() {
@@ -105,7 +105,7 @@ impl History {
         Ok(())
     }
 
-    fn result(&mut self, place: &str, block: &Value) -> Result<ToolOutput, Unfit> {
+    fn result(&mut self, place: &str, block: &Value) -> Result<ToolOutput, Fault> {
         members(place, block, "type tool_use_id content is_error cache_control")?;
         let id = text_of(block, "tool_use_id").unwrap_or_default();
         let Some(at) = self.open.iter().position(|known| &**known == id) else {
@@ -131,7 +131,7 @@ impl History {
         Ok(result(id, is_error, words))
     }
 
-    fn assistant(&mut self, place: &str, blocks: &[Value], goes_on: bool) -> Result<(), Unfit> {
+    fn assistant(&mut self, place: &str, blocks: &[Value], goes_on: bool) -> Result<(), Fault> {
         if !goes_on && !self.open.is_empty() {
             return Err(unfit(place, &unanswered(&self.open)));
         }
@@ -167,7 +167,7 @@ impl History {
         Ok(())
     }
 
-    fn operator(&mut self, place: &str, blocks: &[Value]) -> Result<(), Unfit> {
+    fn operator(&mut self, place: &str, blocks: &[Value]) -> Result<(), Fault> {
         if !self.open.is_empty() {
             return Err(unfit(place, &unanswered(&self.open)));
         }
@@ -181,7 +181,7 @@ impl History {
 }
 
 /// The blocks of a content. A text is one block, and an empty text none.
-fn blocks(place: &str, content: Option<&Value>) -> Result<Vec<Value>, Unfit> {
+fn blocks(place: &str, content: Option<&Value>) -> Result<Vec<Value>, Fault> {
     match content {
         Some(Value::String(text)) if text.is_empty() => Ok(Vec::new()),
         Some(Value::String(text)) => Ok(vec![serde_json::json!({"type": "text", "text": text})]),
@@ -192,7 +192,7 @@ fn blocks(place: &str, content: Option<&Value>) -> Result<Vec<Value>, Unfit> {
 }
 
 /// The text of a text block.
-pub(super) fn text_block(place: &str, block: &Value) -> Result<String, Unfit> {
+pub(super) fn text_block(place: &str, block: &Value) -> Result<String, Fault> {
     members(place, block, "type text cache_control citations")?;
     match text_of(block, "text").filter(|_| text_of(block, "type") == Some("text")) {
         Some("") => Err(unfit(place, "text content blocks must be non-empty")),
@@ -201,7 +201,7 @@ pub(super) fn text_block(place: &str, block: &Value) -> Result<String, Unfit> {
     }
 }
 
-fn image_block(place: &str, block: &Value) -> Result<loop_llm::request::Image, Unfit> {
+fn image_block(place: &str, block: &Value) -> Result<loop_llm::request::Image, Fault> {
     members(place, block, "type source cache_control")?;
     let source = block.get("source").filter(|source| text_of(source, "type") == Some("base64"));
     source
@@ -209,7 +209,7 @@ fn image_block(place: &str, block: &Value) -> Result<loop_llm::request::Image, U
         .ok_or_else(|| unfit(&format!("{place}.source"), "the models here take pictures in base64 only"))
 }
 
-fn thinking(place: &str, block: &Value) -> Result<(), Unfit> {
+fn thinking(place: &str, block: &Value) -> Result<(), Fault> {
     members(place, block, "type thinking signature")?;
     let text =
         text_of(block, "thinking").ok_or_else(|| unfit(&format!("{place}.thinking"), "Field required"))?;
@@ -226,7 +226,7 @@ fn thinking(place: &str, block: &Value) -> Result<(), Unfit> {
     Err(unfit(place, message).because(FailureKind::StaleReasoning))
 }
 
-fn tool_use(place: &str, block: &Value) -> Result<ToolCall, Unfit> {
+fn tool_use(place: &str, block: &Value) -> Result<ToolCall, Fault> {
     members(place, block, "type id name input cache_control caller")?;
     let id = text_of(block, "id").filter(|id| is_name(id, usize::MAX, "-"));
     let id =
@@ -238,7 +238,7 @@ fn tool_use(place: &str, block: &Value) -> Result<ToolCall, Unfit> {
     Ok(ToolCall { id: id.into(), name: name.into(), arguments: Arguments::from(input.to_string()) })
 }
 
-fn members(place: &str, block: &Value, known: &str) -> Result<(), Unfit> {
+fn members(place: &str, block: &Value, known: &str) -> Result<(), Fault> {
     match unknown(block, known) {
         Some(name) => Err(unfit(&format!("{place}.{name}"), "Extra inputs are not permitted")),
         None => Ok(()),

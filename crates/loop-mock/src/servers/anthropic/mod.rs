@@ -13,7 +13,7 @@ pub(super) use write::AnthropicWriter;
 use loop_core::types::FailureKind;
 use serde_json::{Value, json};
 
-use super::protocol::{ErrorWords, Reported, is_of_the_request, set};
+use super::protocol::{ErrorWords, ReportedFailure, is_of_the_request, set};
 
 /// Anthropic's wording of an error.
 pub(super) fn words(kind: FailureKind) -> ErrorWords {
@@ -35,7 +35,7 @@ pub(super) fn words(kind: FailureKind) -> ErrorWords {
     ErrorWords { status, kind, code }
 }
 
-pub(super) fn error_object(reported: &Reported<'_>) -> Value {
+pub(super) fn error_object(reported: &ReportedFailure<'_>) -> Value {
     let mut error = json!({"type": reported.words.kind, "message": reported.message});
     if let Some(code) = reported.words.code {
         set(&mut error, "details", json!({"error_code": code}));

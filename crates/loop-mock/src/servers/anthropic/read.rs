@@ -8,17 +8,17 @@ use loop_llm::{ModelRequest, ToolChoice, ToolDefinition};
 use serde_json::Value;
 
 use super::blocks::{History, text_block};
-use crate::servers::protocol::{ModelCall, Target, Unfit, Ways};
+use crate::servers::protocol::{Fault, Format, ModelCall, Target};
 use crate::servers::received::{is_name, is_outside, output, present, request, text_of, tool, unknown};
 use crate::servers::schemas;
 
 /// Parses a body.
-pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
+pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Fault> {
     if !target.headers.iter().any(|(name, _)| name == "anthropic-version") {
-        return Err(Unfit::new("anthropic-version", "anthropic-version: header is required"));
+        return Err(Fault::new("anthropic-version", "anthropic-version: header is required"));
     }
     if !body.is_object() {
-        return Err(Unfit::new("body", "the body is not a JSON object"));
+        return Err(Fault::new("body", "the body is not a JSON object"));
     }
     if let Some(name) = unknown(body, KNOWN) {
         return Err(unfit(name, "Extra inputs are not permitted"));
@@ -44,12 +44,12 @@ pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit
     let hides_reasoning =
         present(body, "thinking").and_then(|thinking| text_of(thinking, "display")) == Some("omitted");
     let streams = body.get("stream").and_then(Value::as_bool).unwrap_or(false);
-    let ways = Ways { streams, hides_reasoning, seals: true, tells_usage: true, ..Ways::default() };
+    let ways = Format { streams, hides_reasoning, seals: true, tells_usage: true, ..Format::default() };
     Ok(ModelCall::new(received, ways))
 }
 
 /// Checks the members of beta features. The server stores no conversations, so a thread to continue is not found.
-fn betas(target: &Target<'_>, body: &Value) -> Result<(), Unfit> {
+fn betas(target: &Target<'_>, body: &Value) -> Result<(), Fault> {
     let given = |beta: &str| {
         let headers = target.headers.iter().filter(|(name, _)| name == "anthropic-beta");
         headers.flat_map(|(_, value)| value.split(',')).any(|given| given.trim().starts_with(beta))
@@ -69,8 +69,8 @@ fn betas(target: &Target<'_>, body: &Value) -> Result<(), Unfit> {
 }
 
 /// An error at a place, in Anthropic's wording.
-pub(super) fn unfit(place: &str, message: &str) -> Unfit {
-    Unfit::new(place, format!("{place}: {message}"))
+pub(super) fn unfit(place: &str, message: &str) -> Fault {
+    Fault::new(place, format!("{place}: {message}"))
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -80,7 +80,7 @@ enum Thinking {
     Budget,
 }
 
-fn thinking(body: &Value, max_tokens: u64) -> Result<Thinking, Unfit> {
+fn thinking(body: &Value, max_tokens: u64) -> Result<Thinking, Fault> {
     let Some(thinking) = present(body, "thinking") else { return Ok(Thinking::Off) };
     if let Some(name) = unknown(thinking, "type budget_tokens display block_binding") {
         return Err(unfit(&format!("thinking.{name}"), "Extra inputs are not permitted"));
@@ -96,7 +96,7 @@ fn thinking(body: &Value, max_tokens: u64) -> Result<Thinking, Unfit> {
             }
             if budget >= max_tokens {
                 let message = "`max_tokens` must be greater than `thinking.budget_tokens`";
-                return Err(Unfit::new("max_tokens", message));
+                return Err(Fault::new("max_tokens", message));
             }
             Ok(Thinking::Budget)
         }
@@ -104,7 +104,7 @@ fn thinking(body: &Value, max_tokens: u64) -> Result<Thinking, Unfit> {
     }
 }
 
-fn sampling(body: &Value) -> Result<(), Unfit> {
+fn sampling(body: &Value) -> Result<(), Fault> {
     for param in ["temperature", "top_p"] {
         if is_outside(present(body, param), 1.0) {
             return Err(unfit(param, "range: 0..1"));
@@ -122,7 +122,7 @@ fn sampling(body: &Value) -> Result<(), Unfit> {
 }
 
 /// Counts the cache marks in the order of the prefix: tools, system, messages.
-fn marks(body: &Value) -> Result<(), Unfit> {
+fn marks(body: &Value) -> Result<(), Fault> {
     let mut marks = Vec::new();
     for part in ["tools", "system", "messages"] {
         if let Some(part) = body.get(part) {
@@ -134,7 +134,7 @@ fn marks(body: &Value) -> Result<(), Unfit> {
             "A maximum of {MAX_MARKS} blocks with cache_control may be provided. Found {}.",
             marks.len()
         );
-        return Err(Unfit::new("cache_control", message));
+        return Err(Fault::new("cache_control", message));
     }
     let mut has_short = false;
     for mark in marks {
@@ -162,12 +162,12 @@ fn collect<'a>(value: &'a Value, marks: &mut Vec<&'a Value>) {
     }
 }
 
-fn system(system: Option<&Value>) -> Result<Option<String>, Unfit> {
+fn system(system: Option<&Value>) -> Result<Option<String>, Fault> {
     match system {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
         Some(Value::Array(blocks)) => {
-            let texts: Result<String, Unfit> = blocks
+            let texts: Result<String, Fault> = blocks
                 .iter()
                 .enumerate()
                 .map(|(n, block)| text_block(&format!("system.{n}"), block))
@@ -178,7 +178,7 @@ fn system(system: Option<&Value>) -> Result<Option<String>, Unfit> {
     }
 }
 
-fn tools(body: &Value) -> Result<Vec<ToolDefinition>, Unfit> {
+fn tools(body: &Value) -> Result<Vec<ToolDefinition>, Fault> {
     let mut tools: Vec<ToolDefinition> = Vec::new();
     for (n, listed) in present(body, "tools").and_then(Value::as_array).into_iter().flatten().enumerate() {
         let place = |name: &str| format!("tools.{n}.{name}");
@@ -207,7 +207,7 @@ fn tools(body: &Value) -> Result<Vec<ToolDefinition>, Unfit> {
     Ok(tools)
 }
 
-fn choice(body: &Value, received: &mut ModelRequest, thinking: Thinking) -> Result<(), Unfit> {
+fn choice(body: &Value, received: &mut ModelRequest, thinking: Thinking) -> Result<(), Fault> {
     let Some(choice) = present(body, "tool_choice") else { return Ok(()) };
     if received.tools.is_empty() {
         return Err(unfit("tool_choice", "may only be specified while providing `tools`"));
@@ -232,7 +232,7 @@ fn choice(body: &Value, received: &mut ModelRequest, thinking: Thinking) -> Resu
     let forces = matches!(received.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
     if forces && thinking == Thinking::Budget {
         let message = "Thinking may not be enabled when tool_choice forces tool use.";
-        return Err(Unfit::new("tool_choice", message));
+        return Err(Fault::new("tool_choice", message));
     }
     Ok(())
 }

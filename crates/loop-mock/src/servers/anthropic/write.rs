@@ -6,7 +6,7 @@ use loop_llm::model::ReplyEnd;
 use serde_json::{Value, json};
 
 use super::{SIGNATURE, error_object};
-use crate::servers::protocol::{Frames, Head, Reported, Writer, halves, named_event, set, stop};
+use crate::servers::protocol::{Frames, Head, ReportedFailure, Writer, halves, named_event, set, stop};
 use crate::servers::received::is_name;
 use crate::servers::seal::seal;
 
@@ -17,13 +17,13 @@ pub(crate) struct AnthropicWriter {
     usage: Option<Usage>,
     /// The index of the next block.
     index: u64,
-    open: Option<Open>,
+    open: Option<OpenBlock>,
     /// The blocks of a reply without streaming.
     content: Vec<Value>,
 }
 
 /// The block in progress.
-struct Open {
+struct OpenBlock {
     thinks: bool,
     /// Its text, as far as a later event needs it.
     text: String,
@@ -65,7 +65,7 @@ impl AnthropicWriter {
                 false => json!({"type": "text", "text": ""}),
             };
             self.start(block, out);
-            self.open = Some(Open { thinks, text: String::new() });
+            self.open = Some(OpenBlock { thinks, text: String::new() });
         }
         if thinks && self.head.ways.hides_reasoning {
             return;
@@ -82,7 +82,7 @@ impl AnthropicWriter {
 
     /// Ends the open block.
     fn close(&mut self, out: &mut Frames) {
-        let Some(Open { thinks, text }) = self.open.take() else { return };
+        let Some(OpenBlock { thinks, text }) = self.open.take() else { return };
         if thinks {
             let signature = seal(SIGNATURE, &text);
             self.delta(json!({"type": "signature_delta", "signature": signature}), out);
@@ -181,7 +181,7 @@ impl Writer for AnthropicWriter {
         message
     }
 
-    fn fail(&mut self, reported: &Reported<'_>, out: &mut Frames) {
+    fn fail(&mut self, reported: &ReportedFailure<'_>, out: &mut Frames) {
         out.push(named_event("error", &error_object(reported)));
     }
 

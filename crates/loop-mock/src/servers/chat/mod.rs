@@ -11,7 +11,7 @@ use std::sync::Arc;
 use loop_core::types::FailureKind;
 use serde_json::{Value, json};
 
-use super::protocol::{ErrorWords, Reported, bytes_of};
+use super::protocol::{ErrorWords, ReportedFailure, bytes_of};
 
 /// OpenAI's wording of an error, for both of its APIs.
 pub(super) fn words(kind: FailureKind) -> ErrorWords {
@@ -41,7 +41,7 @@ pub(super) fn words(kind: FailureKind) -> ErrorWords {
 }
 
 /// The error object.
-pub(super) fn error_object(reported: &Reported<'_>) -> Value {
+pub(super) fn error_object(reported: &ReportedFailure<'_>) -> Value {
     json!({"error": {
         "message": reported.message, "type": reported.words.kind, "param": reported.param, "code": reported.words.code,
     }})
@@ -50,7 +50,7 @@ pub(super) fn error_object(reported: &Reported<'_>) -> Value {
 /// An error of a request that is not a model call.
 pub(super) fn plain_error(message: &str, code: Option<&'static str>) -> Vec<u8> {
     let words = ErrorWords { status: 400, kind: BAD_REQUEST, code };
-    bytes_of(&error_object(&Reported { words, message, param: None, wait: None, request: "" }))
+    bytes_of(&error_object(&ReportedFailure { words, message, param: None, wait: None, request: "" }))
 }
 
 /// A model, with the members of all protocols.

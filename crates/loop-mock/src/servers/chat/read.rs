@@ -7,7 +7,7 @@ use loop_llm::codec::Api;
 use loop_llm::{Message, ModelRequest, ToolChoice, ToolDefinition};
 use serde_json::Value;
 
-use crate::servers::protocol::{ModelCall, Unfit, Ways};
+use crate::servers::protocol::{Fault, Format, ModelCall};
 use crate::servers::received::{
     Content, add_result, add_system, assistant, data_url, is_name, is_outside, output, present, request,
     result, text_of, tool, unknown, user,
@@ -15,29 +15,29 @@ use crate::servers::received::{
 use crate::servers::schemas;
 
 /// Parses a body. Texts stay unchanged. Several leading system texts are joined by an empty line.
-pub(crate) fn read(body: &Value) -> Result<ModelCall, Unfit> {
+pub(crate) fn read(body: &Value) -> Result<ModelCall, Fault> {
     if !body.is_object() {
-        return Err(Unfit::new("body", "the body is not a JSON object"));
+        return Err(Fault::new("body", "the body is not a JSON object"));
     }
     if let Some(name) = unknown(body, KNOWN) {
-        return Err(Unfit::new(name, format!("Unrecognized request argument supplied: {name}")));
+        return Err(Fault::new(name, format!("Unrecognized request argument supplied: {name}")));
     }
-    let model = text_of(body, "model").ok_or_else(|| Unfit::new("model", "`model` has to be a text"))?;
+    let model = text_of(body, "model").ok_or_else(|| Fault::new("model", "`model` has to be a text"))?;
     if present(body, "n").is_some_and(|n| n.as_u64() != Some(1)) {
-        return Err(Unfit::new("n", "one choice is all there is"));
+        return Err(Fault::new("n", "one choice is all there is"));
     }
     let mut received = request(model);
     for param in ["max_tokens", "max_completion_tokens"] {
         if let Some(max) = present(body, param) {
             let max = max.as_u64().filter(|max| *max > 0);
             let max =
-                max.ok_or_else(|| Unfit::new(param, format!("`{param}` has to be a number above 0")))?;
+                max.ok_or_else(|| Fault::new(param, format!("`{param}` has to be a number above 0")))?;
             received.max_output_tokens = Some(max);
         }
     }
     sampling(body)?;
     if present(body, "stop").and_then(Value::as_array).is_some_and(|stops| stops.len() > 4) {
-        return Err(Unfit::new("stop", "`stop` has at most 4 texts"));
+        return Err(Fault::new("stop", "`stop` has at most 4 texts"));
     }
     let (tools, choice) = tools(body)?;
     (received.tools, received.tool_choice) = (tools.into(), choice);
@@ -50,34 +50,34 @@ pub(crate) fn read(body: &Value) -> Result<ModelCall, Unfit> {
     let is_true = |value: Option<&Value>| value.and_then(Value::as_bool).unwrap_or(false);
     let streams = is_true(body.get("stream"));
     if !streams && present(body, "stream_options").is_some() {
-        return Err(Unfit::new("stream_options", "`stream_options` is only for streams"));
+        return Err(Fault::new("stream_options", "`stream_options` is only for streams"));
     }
     let options = body.get("stream_options").and_then(|options| options.get("include_usage"));
-    Ok(ModelCall::new(received, Ways { streams, tells_usage: is_true(options), ..Ways::default() }))
+    Ok(ModelCall::new(received, Format { streams, tells_usage: is_true(options), ..Format::default() }))
 }
 
 /// Checks `temperature` and `top_p`, for both of OpenAI's APIs.
-pub(crate) fn sampling(body: &Value) -> Result<(), Unfit> {
+pub(crate) fn sampling(body: &Value) -> Result<(), Fault> {
     for (param, max) in [("temperature", 2.0), ("top_p", 1.0)] {
         if is_outside(present(body, param), max) {
-            return Err(Unfit::new(param, format!("Invalid '{param}': expected a number from 0 to {max}.")));
+            return Err(Fault::new(param, format!("Invalid '{param}': expected a number from 0 to {max}.")));
         }
     }
     Ok(())
 }
 
-fn tools(body: &Value) -> Result<(Vec<ToolDefinition>, ToolChoice), Unfit> {
+fn tools(body: &Value) -> Result<(Vec<ToolDefinition>, ToolChoice), Fault> {
     let listed = match present(body, "tools") {
         None => &[],
         Some(Value::Array(listed)) if listed.len() <= MAX_TOOLS => listed.as_slice(),
         Some(_) => {
-            return Err(Unfit::new("tools", format!("`tools` has to be a list of at most {MAX_TOOLS}")));
+            return Err(Fault::new("tools", format!("`tools` has to be a list of at most {MAX_TOOLS}")));
         }
     };
     let tools = functions(listed, nested, "name description parameters strict")?;
     for param in ["tool_choice", "parallel_tool_calls"] {
         if tools.is_empty() && present(body, param).is_some() {
-            return Err(Unfit::new(param, format!("'{param}' is only allowed when 'tools' are specified.")));
+            return Err(Fault::new(param, format!("'{param}' is only allowed when 'tools' are specified.")));
         }
     }
     let choice = choice(present(body, "tool_choice"), &tools, |choice| choice.get("allowed_tools"), nested)?;
@@ -95,16 +95,16 @@ pub(crate) fn functions(
     listed: &[Value],
     function: impl Fn(&Value) -> Option<&Value>,
     known: &str,
-) -> Result<Vec<ToolDefinition>, Unfit> {
+) -> Result<Vec<ToolDefinition>, Fault> {
     let mut tools: Vec<ToolDefinition> = Vec::new();
     for (n, listed) in listed.iter().enumerate() {
-        let unfit = |what: &str| Unfit::new("tools", format!("tools[{n}] {what}"));
+        let unfit = |what: &str| Fault::new("tools", format!("tools[{n}] {what}"));
         if text_of(listed, "type") != Some("function") {
             return Err(unfit("is not a function"));
         }
         let function = function(listed).ok_or_else(|| unfit("has another member, or no `function`"))?;
         if let Some(name) = unknown(function, known) {
-            return Err(Unfit::new("tools", format!("Unknown parameter: 'tools[{n}].{name}'.")));
+            return Err(Fault::new("tools", format!("Unknown parameter: 'tools[{n}].{name}'.")));
         }
         let name = text_of(function, "name").filter(|name| is_name(name, 64, "-"));
         let name = name.ok_or_else(|| unfit("has a name that is not allowed"))?;
@@ -116,7 +116,7 @@ pub(crate) fn functions(
             return Err(unfit("has parameters that are not a schema"));
         }
         if let Some(why) = parameters.and_then(|parameters| schemas::refused(Api::OpenaiChat, parameters)) {
-            return Err(Unfit::new("tools", format!("Invalid schema for function '{name}': {why}.")));
+            return Err(Fault::new("tools", format!("Invalid schema for function '{name}': {why}.")));
         }
         tools.push(tool(name, text_of(function, "description"), parameters));
     }
@@ -130,7 +130,7 @@ pub(crate) fn choice(
     tools: &[ToolDefinition],
     allowed: impl Fn(&Value) -> Option<&Value>,
     function: impl Fn(&Value) -> Option<&Value>,
-) -> Result<ToolChoice, Unfit> {
+) -> Result<ToolChoice, Fault> {
     let named = |listed: &Value| -> Option<Arc<str>> {
         let name =
             text_of(function(listed)?, "name").filter(|_| text_of(listed, "type") == Some("function"))?;
@@ -149,11 +149,11 @@ pub(crate) fn choice(
         }),
         _ => None,
     };
-    chosen.ok_or_else(|| Unfit::new("tool_choice", "'tool_choice' names no choice or no tool that there is"))
+    chosen.ok_or_else(|| Fault::new("tool_choice", "'tool_choice' names no choice or no tool that there is"))
 }
 
 /// The system text and the turns.
-fn messages(body: &Value, received: &mut ModelRequest) -> Result<(), Unfit> {
+fn messages(body: &Value, received: &mut ModelRequest) -> Result<(), Fault> {
     let listed = body.get("messages").and_then(Value::as_array).filter(|listed| !listed.is_empty());
     let Some(listed) = listed else {
         return Err(unfit("`messages` has to be a list of at least one message"));
@@ -203,8 +203,8 @@ fn messages(body: &Value, received: &mut ModelRequest) -> Result<(), Unfit> {
     if open.is_empty() { Ok(()) } else { Err(unfit(unanswered(&open))) }
 }
 
-fn unfit(message: impl Into<String>) -> Unfit {
-    Unfit::new("messages", message)
+fn unfit(message: impl Into<String>) -> Fault {
+    Fault::new("messages", message)
 }
 
 fn unanswered(open: &[Arc<str>]) -> String {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::error_object;
 use crate::servers::http::KEEP_ALIVE;
-use crate::servers::protocol::{Frames, Head, Reported, Writer, bytes_of, halves, set, stop};
+use crate::servers::protocol::{Frames, Head, ReportedFailure, Writer, bytes_of, halves, set, stop};
 
 /// Writes one reply.
 pub(crate) struct ChatWriter {
@@ -139,7 +139,7 @@ impl Writer for ChatWriter {
         })
     }
 
-    fn fail(&mut self, reported: &Reported<'_>, out: &mut Frames) {
+    fn fail(&mut self, reported: &ReportedFailure<'_>, out: &mut Frames) {
         out.push(data(&error_object(reported)));
     }
 }

@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::read::{member, members};
 use super::{SIGNATURE, bound};
-use crate::servers::protocol::Unfit;
+use crate::servers::protocol::Fault;
 use crate::servers::received::{Content, assistant, image, is_name, result, text_of, user};
 use crate::servers::seal::{Seal, check};
 
 /// Parses contents. With `signs`, the first call of each content in the current turn needs a signature.
-pub(super) fn read_contents(contents: &[Value], signs: bool) -> Result<Vec<Message>, Unfit> {
+pub(super) fn read_contents(contents: &[Value], signs: bool) -> Result<Vec<Message>, Fault> {
     let current = contents.iter().rposition(is_requested).unwrap_or(0);
     let mut history = History::default();
     for (n, content) in contents.iter().enumerate() {
@@ -54,7 +54,7 @@ struct History {
 }
 
 impl History {
-    fn user(&mut self, n: usize, parts: &[Value]) -> Result<(), Unfit> {
+    fn user(&mut self, n: usize, parts: &[Value]) -> Result<(), Fault> {
         let (mut words, mut results, mut has_replied) = (Content::default(), Vec::new(), false);
         let responses = parts.iter().filter(|part| member(part, "functionResponse").is_some()).count();
         if responses > 0 && self.open.is_empty() {
@@ -94,7 +94,7 @@ impl History {
         Ok(())
     }
 
-    fn model(&mut self, n: usize, parts: &[Value], needs_signature: bool) -> Result<(), Unfit> {
+    fn model(&mut self, n: usize, parts: &[Value], needs_signature: bool) -> Result<(), Fault> {
         let (mut text, mut calls) = (String::new(), Vec::new());
         // A client keeps each piece of a streamed reply as a content of its own.
         let goes_on = matches!(self.turns.last(), Some(Message::Assistant(_)));
@@ -158,7 +158,7 @@ impl History {
     }
 }
 
-fn read_call(place: &str, call: &Value) -> Result<ToolCall, Unfit> {
+fn read_call(place: &str, call: &Value) -> Result<ToolCall, Fault> {
     members(call, "id name args", &format!("{place}.function_call"))?;
     let name = text_of(call, "name").filter(|name| is_name(name, 128, ".:-"));
     let name = name.ok_or_else(|| unfit(format!("{place}.function_call.name: Name cannot be empty.")))?;
@@ -168,7 +168,7 @@ fn read_call(place: &str, call: &Value) -> Result<ToolCall, Unfit> {
 }
 
 /// Parses a response to this call: `output` is the result, `error` the error, and anything else is passed on unchanged.
-fn read_response(place: &str, value: &Value, call: &ToolCall) -> Result<ToolOutput, Unfit> {
+fn read_response(place: &str, value: &Value, call: &ToolCall) -> Result<ToolOutput, Fault> {
     let place = format!("{place}.function_response");
     members(value, "id name response parts", &place)?;
     if text_of(value, "name") != Some(&*call.name) {
@@ -199,7 +199,7 @@ fn read_response(place: &str, value: &Value, call: &ToolCall) -> Result<ToolOutp
     Ok(result(&call.id, is_error, words))
 }
 
-fn verify(place: &str, signature: &str, text: &str) -> Result<(), Unfit> {
+fn verify(place: &str, signature: &str, text: &str) -> Result<(), Fault> {
     match check(SIGNATURE, signature, text) {
         Seal::Whole => Ok(()),
         Seal::Moved | Seal::Broken => {
@@ -209,8 +209,8 @@ fn verify(place: &str, signature: &str, text: &str) -> Result<(), Unfit> {
     }
 }
 
-fn unfit(message: impl Into<String>) -> Unfit {
-    Unfit::new("contents", message)
+fn unfit(message: impl Into<String>) -> Fault {
+    Fault::new("contents", message)
 }
 
 fn empty(n: usize) -> String {

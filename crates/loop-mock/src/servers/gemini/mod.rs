@@ -13,7 +13,7 @@ pub(super) use write::GeminiWriter;
 use loop_core::types::FailureKind;
 use serde_json::{Map, Value, json};
 
-use super::protocol::{ErrorWords, Reported, is_of_the_request};
+use super::protocol::{ErrorWords, ReportedFailure, is_of_the_request};
 
 /// Google's wording of an error.
 pub(super) fn words(kind: FailureKind) -> ErrorWords {
@@ -34,7 +34,7 @@ pub(super) fn words(kind: FailureKind) -> ErrorWords {
 }
 
 /// The error object with Google's details.
-pub(super) fn error_object(reported: &Reported<'_>) -> Value {
+pub(super) fn error_object(reported: &ReportedFailure<'_>) -> Value {
     let ErrorWords { status, kind, code } = reported.words;
     let mut details = Vec::new();
     match code {

@@ -7,27 +7,27 @@ use loop_llm::{ModelRequest, ToolChoice, ToolDefinition};
 use serde_json::Value;
 
 use super::contents::read_contents;
-use crate::servers::protocol::{ModelCall, Target, Unfit, Ways};
+use crate::servers::protocol::{Fault, Format, ModelCall, Target};
 use crate::servers::received::{is_name, is_outside, output, request, text_of, tool};
 use crate::servers::schemas;
 
 /// Parses a body.
-pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
+pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Fault> {
     if !body.is_object() {
-        return Err(Unfit::new("body", "Invalid JSON payload received."));
+        return Err(Fault::new("body", "Invalid JSON payload received."));
     }
     members(body, KNOWN, "")?;
     let model = target.model.unwrap_or_default();
     let mut received = request(model);
     if member(body, "cachedContent").is_some() {
-        return Err(Unfit::new("cachedContent", "CachedContent not found (or permission denied)"));
+        return Err(Fault::new("cachedContent", "CachedContent not found (or permission denied)"));
     }
     if let Some(system) = member(body, "systemInstruction") {
         members(system, "role parts", "system_instruction")?;
         let parts = system.get("parts").and_then(Value::as_array).into_iter().flatten();
         let text: Option<String> = parts.map(|part| text_of(part, "text")).collect();
         let text =
-            text.ok_or_else(|| Unfit::new("systemInstruction", "system_instruction takes texts alone"))?;
+            text.ok_or_else(|| Fault::new("systemInstruction", "system_instruction takes texts alone"))?;
         received.system = text.into();
     }
     config(body, &mut received)?;
@@ -39,13 +39,14 @@ pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit
     choice(body, &mut received)?;
     let contents = body.get("contents").and_then(Value::as_array).filter(|contents| !contents.is_empty());
     let contents = contents.ok_or_else(|| {
-        Unfit::new("contents", "* GenerateContentRequest.contents: contents is not specified")
+        Fault::new("contents", "* GenerateContentRequest.contents: contents is not specified")
     })?;
     // Models before the third generation know no signatures.
     let signs = !["gemini-1", "gemini-2"].iter().any(|old| model.starts_with(old));
     received.messages = read_contents(contents, signs)?;
     let is_array = target.streams && !target.query.split('&').any(|pair| pair == "alt=sse");
-    let ways = Ways { streams: target.streams, is_array, seals: signs, tells_usage: true, ..Ways::default() };
+    let ways =
+        Format { streams: target.streams, is_array, seals: signs, tells_usage: true, ..Format::default() };
     Ok(ModelCall::new(received, ways))
 }
 
@@ -56,9 +57,9 @@ pub(super) fn member<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
 }
 
 /// Fails for unknown members, in camel case or snake case.
-pub(super) fn members(value: &Value, known: &str, place: &str) -> Result<(), Unfit> {
+pub(super) fn members(value: &Value, known: &str, place: &str) -> Result<(), Fault> {
     let Some(object) = value.as_object() else {
-        return Err(Unfit::new(place, format!("Invalid value at '{place}'")));
+        return Err(Fault::new(place, format!("Invalid value at '{place}'")));
     };
     let third_party =
         object.keys().find(|name| !known.split(' ').any(|known| *name == known || **name == snake(known)));
@@ -67,7 +68,7 @@ pub(super) fn members(value: &Value, known: &str, place: &str) -> Result<(), Unf
             let at = if place.is_empty() { String::new() } else { format!(" at '{place}'") };
             let message =
                 format!("Invalid JSON payload received. Unknown name \"{name}\"{at}: Cannot find field.");
-            Err(Unfit::new(name, message))
+            Err(Fault::new(name, message))
         }
         None => Ok(()),
     }
@@ -84,30 +85,30 @@ fn snake(name: &str) -> String {
     snake
 }
 
-fn config(body: &Value, received: &mut ModelRequest) -> Result<(), Unfit> {
+fn config(body: &Value, received: &mut ModelRequest) -> Result<(), Fault> {
     let Some(config) = member(body, "generationConfig") else { return Ok(()) };
     members(config, KNOWN_OF_CONFIG, "generation_config")?;
     if let Some(max) = member(config, "maxOutputTokens") {
         let max = max.as_u64().filter(|max| *max > 0);
         let message = "max_output_tokens must be positive";
-        received.max_output_tokens = Some(max.ok_or_else(|| Unfit::new("maxOutputTokens", message))?);
+        received.max_output_tokens = Some(max.ok_or_else(|| Fault::new("maxOutputTokens", message))?);
     }
     for (name, max) in [("temperature", 2.0), ("topP", 1.0)] {
         if is_outside(member(config, name), max) {
             let message = format!("Invalid value at 'generation_config.{}' (from 0 to {max})", snake(name));
-            return Err(Unfit::new(name, message));
+            return Err(Fault::new(name, message));
         }
     }
     for name in ["topK", "seed"] {
         if member(config, name).is_some_and(|value| value.as_i64().is_none()) {
-            return Err(Unfit::new(name, format!("Invalid value at 'generation_config.{}'", snake(name))));
+            return Err(Fault::new(name, format!("Invalid value at 'generation_config.{}'", snake(name))));
         }
     }
     if member(config, "candidateCount").is_some_and(|count| count.as_u64() != Some(1)) {
-        return Err(Unfit::new("candidateCount", "one candidate is all there is"));
+        return Err(Fault::new("candidateCount", "one candidate is all there is"));
     }
     if member(config, "stopSequences").and_then(Value::as_array).is_some_and(|stops| stops.len() > 5) {
-        return Err(Unfit::new("stopSequences", "at most 5 stop sequences are allowed"));
+        return Err(Fault::new("stopSequences", "at most 5 stop sequences are allowed"));
     }
     if let Some(thinking) = member(config, "thinkingConfig") {
         members(
@@ -117,13 +118,13 @@ fn config(body: &Value, received: &mut ModelRequest) -> Result<(), Unfit> {
         )?;
         if member(thinking, "thinkingLevel").is_some() && member(thinking, "thinkingBudget").is_some() {
             let message = "You can only set only one of thinking budget and thinking level.";
-            return Err(Unfit::new("thinkingConfig", message));
+            return Err(Fault::new("thinkingConfig", message));
         }
     }
     Ok(())
 }
 
-fn tools(body: &Value) -> Result<Vec<ToolDefinition>, Unfit> {
+fn tools(body: &Value) -> Result<Vec<ToolDefinition>, Fault> {
     let mut tools: Vec<ToolDefinition> = Vec::new();
     let listed = member(body, "tools").and_then(Value::as_array).into_iter().flatten();
     for (n, listed) in listed.enumerate() {
@@ -135,7 +136,7 @@ fn tools(body: &Value) -> Result<Vec<ToolDefinition>, Unfit> {
             let begins = |name: &&str| name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
             let name = text_of(function, "name").filter(|name| is_name(name, 64, ".:-")).filter(begins);
             let name = name.ok_or_else(|| {
-                Unfit::new(
+                Fault::new(
                     "tools",
                     format!(
                         "{place}.name: Invalid function name. Must start with a letter or an underscore."
@@ -143,12 +144,12 @@ fn tools(body: &Value) -> Result<Vec<ToolDefinition>, Unfit> {
                 )
             })?;
             if tools.iter().any(|tool| &*tool.name == name) {
-                return Err(Unfit::new("tools", format!("Duplicate function declaration found: {name}")));
+                return Err(Fault::new("tools", format!("Duplicate function declaration found: {name}")));
             }
             let open = member(function, "parameters");
             let json = member(function, "parametersJsonSchema");
             if open.is_some() && json.is_some() {
-                return Err(Unfit::new(
+                return Err(Fault::new(
                     "tools",
                     format!("{place}: only one of parameters and parameters_json_schema can be set"),
                 ));
@@ -158,11 +159,11 @@ fn tools(body: &Value) -> Result<Vec<ToolDefinition>, Unfit> {
                     "Invalid JSON payload received. Unknown name \"{keyword}\" at '{place}.parameters': Cannot find \
                      field."
                 );
-                return Err(Unfit::new("tools", message));
+                return Err(Fault::new("tools", message));
             }
             if let Some(why) = json.and_then(|json| schemas::refused(Api::Gemini, json)) {
                 let message = format!("{place}.parameters_json_schema: {why}");
-                return Err(Unfit::new("tools", message));
+                return Err(Fault::new("tools", message));
             }
             tools.push(tool(name, text_of(function, "description"), open.or(json)));
         }
@@ -179,7 +180,7 @@ fn foreign(schema: &Value) -> Option<&'static str> {
     here.or_else(|| below.chain(schema.get("items")).find_map(foreign))
 }
 
-fn choice(body: &Value, received: &mut ModelRequest) -> Result<(), Unfit> {
+fn choice(body: &Value, received: &mut ModelRequest) -> Result<(), Fault> {
     let Some(config) = member(body, "toolConfig") else { return Ok(()) };
     members(config, "functionCallingConfig retrievalConfig", "tool_config")?;
     let Some(calling) = member(config, "functionCallingConfig") else { return Ok(()) };
@@ -187,7 +188,7 @@ fn choice(body: &Value, received: &mut ModelRequest) -> Result<(), Unfit> {
     let names = member(calling, "allowedFunctionNames").and_then(Value::as_array);
     let names: Vec<&str> = names.into_iter().flatten().filter_map(Value::as_str).collect();
     let mode = text_of(calling, "mode").unwrap_or("AUTO");
-    let unfit = |message: &str| Unfit::new("toolConfig", message);
+    let unfit = |message: &str| Fault::new("toolConfig", message);
     if !matches!(mode, "AUTO" | "ANY" | "NONE" | "VALIDATED") {
         return Err(unfit("Invalid value at 'tool_config.function_calling_config.mode'"));
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{SIGNATURE, bound, error_object};
 use crate::servers::http::KEEP_ALIVE;
-use crate::servers::protocol::{Frames, Head, Reported, Writer, bytes_of, set, stop};
+use crate::servers::protocol::{Frames, Head, ReportedFailure, Writer, bytes_of, set, stop};
 use crate::servers::seal::seal;
 
 /// Writes one reply.
@@ -183,7 +183,7 @@ impl Writer for GeminiWriter {
         self.response(parts, Some(reply), reply.usage.as_ref().map(usage), model)
     }
 
-    fn fail(&mut self, reported: &Reported<'_>, out: &mut Frames) {
+    fn fail(&mut self, reported: &ReportedFailure<'_>, out: &mut Frames) {
         self.frame(&error_object(reported), out);
         if self.head.ways.is_array {
             out.push(b"]".to_vec());

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{REASONED, SEAL, bound};
 use crate::servers::chat::{choice, functions, sampling};
-use crate::servers::protocol::{ModelCall, Unfit, Ways};
+use crate::servers::protocol::{Fault, Format, ModelCall};
 use crate::servers::received::{
     Content, add_result, add_system, data_url, is_name, output, present, request, result, text_of, unknown,
     user,
@@ -17,21 +17,21 @@ use crate::servers::received::{
 use crate::servers::seal::{Seal, check};
 
 /// Parses a body.
-pub(crate) fn read(body: &Value) -> Result<ModelCall, Unfit> {
+pub(crate) fn read(body: &Value) -> Result<ModelCall, Fault> {
     if !body.is_object() {
-        return Err(Unfit::new("body", "the body is not a JSON object"));
+        return Err(Fault::new("body", "the body is not a JSON object"));
     }
     if let Some(name) = unknown(body, KNOWN) {
-        return Err(Unfit::new(name, format!("Unknown parameter: '{name}'.")));
+        return Err(Fault::new(name, format!("Unknown parameter: '{name}'.")));
     }
     let model =
-        text_of(body, "model").ok_or_else(|| Unfit::new("model", "Missing required parameter: 'model'."))?;
+        text_of(body, "model").ok_or_else(|| Fault::new("model", "Missing required parameter: 'model'."))?;
     if let Some(previous) = text_of(body, "previous_response_id") {
         let message = format!("Previous response with id '{previous}' not found.");
-        return Err(Unfit::new("previous_response_id", message).because(FailureKind::StateLost));
+        return Err(Fault::new("previous_response_id", message).because(FailureKind::StateLost));
     }
     if body.get("background").and_then(Value::as_bool) == Some(true) {
-        return Err(Unfit::new("background", "nothing is stored here, so nothing runs in the background"));
+        return Err(Fault::new("background", "nothing is stored here, so nothing runs in the background"));
     }
     let mut received = request(model);
     add_system(&mut received, text_of(body, "instructions").unwrap_or_default());
@@ -39,13 +39,13 @@ pub(crate) fn read(body: &Value) -> Result<ModelCall, Unfit> {
         let max = max.as_u64().filter(|max| *max >= LEAST_TOKENS);
         let message =
             format!("Invalid 'max_output_tokens': integer below minimum value, at least {LEAST_TOKENS}.");
-        received.max_output_tokens = Some(max.ok_or_else(|| Unfit::new("max_output_tokens", message))?);
+        received.max_output_tokens = Some(max.ok_or_else(|| Fault::new("max_output_tokens", message))?);
     }
     sampling(body)?;
     for (param, known) in NESTED {
         let Some(value) = present(body, param) else { continue };
         if let Some(name) = unknown(value, known) {
-            return Err(Unfit::new(param, format!("Unknown parameter: '{param}.{name}'.")));
+            return Err(Fault::new(param, format!("Unknown parameter: '{param}.{name}'.")));
         }
     }
     let (tools, choice) = tools(body)?;
@@ -56,7 +56,7 @@ pub(crate) fn read(body: &Value) -> Result<ModelCall, Unfit> {
     received.output = output(is_json, format.and_then(|format| present(format, "schema")));
     match body.get("input") {
         Some(Value::String(text)) => received.messages.push(Message::user(text.as_str())),
-        Some(Value::Array(items)) if !items.is_empty() => Input::new(&mut received).read(items)?,
+        Some(Value::Array(items)) if !items.is_empty() => InputItems::new(&mut received).read(items)?,
         _ => return Err(unfit("Missing required parameter: 'input'.")),
     }
     let included = present(body, "include").and_then(Value::as_array);
@@ -65,23 +65,23 @@ pub(crate) fn read(body: &Value) -> Result<ModelCall, Unfit> {
     });
     let streams = body.get("stream").and_then(Value::as_bool).unwrap_or(false);
     if !streams && present(body, "stream_options").is_some() {
-        return Err(Unfit::new("stream_options", "'stream_options' is only allowed when 'stream' is true."));
+        return Err(Fault::new("stream_options", "'stream_options' is only allowed when 'stream' is true."));
     }
-    Ok(ModelCall::new(received, Ways { streams, seals, tells_usage: true, ..Ways::default() }))
+    Ok(ModelCall::new(received, Format { streams, seals, tells_usage: true, ..Format::default() }))
 }
 
-fn tools(body: &Value) -> Result<(Vec<ToolDefinition>, ToolChoice), Unfit> {
+fn tools(body: &Value) -> Result<(Vec<ToolDefinition>, ToolChoice), Fault> {
     let listed = match present(body, "tools") {
         None => &[],
         Some(Value::Array(listed)) => listed.as_slice(),
-        Some(_) => return Err(Unfit::new("tools", "Invalid type for 'tools': expected an array.")),
+        Some(_) => return Err(Fault::new("tools", "Invalid type for 'tools': expected an array.")),
     };
     let tools = functions(listed, itself, "type name description parameters strict")?;
     if tools.is_empty()
         && present(body, "tool_choice").is_some_and(|choice| choice != "auto" && choice != "none")
     {
         let message = "Tool choice must be 'auto' or 'none' when no tools are specified.";
-        return Err(Unfit::new("tool_choice", message));
+        return Err(Fault::new("tool_choice", message));
     }
     let choice = choice(present(body, "tool_choice"), &tools, itself, itself)?;
     Ok((tools, choice))
@@ -92,12 +92,12 @@ fn itself(value: &Value) -> Option<&Value> {
     Some(value)
 }
 
-fn unfit(message: impl Into<String>) -> Unfit {
-    Unfit::new("input", message)
+fn unfit(message: impl Into<String>) -> Fault {
+    Fault::new("input", message)
 }
 
 /// Items while they are converted to turns. Several items of the model are one turn.
-struct Input<'a> {
+struct InputItems<'a> {
     received: &'a mut ModelRequest,
     /// The calls without an output.
     open: Vec<Arc<str>>,
@@ -107,12 +107,12 @@ struct Input<'a> {
     reasoned: bool,
 }
 
-impl<'a> Input<'a> {
+impl<'a> InputItems<'a> {
     fn new(received: &'a mut ModelRequest) -> Self {
         Self { received, open: Vec::new(), reasoning: None, reasoned: false }
     }
 
-    fn read(mut self, items: &[Value]) -> Result<(), Unfit> {
+    fn read(mut self, items: &[Value]) -> Result<(), Fault> {
         for (n, item) in items.iter().enumerate() {
             match text_of(item, "type") {
                 Some("reasoning") => self.reasoning(n, item)?,
@@ -129,7 +129,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    fn message(&mut self, n: usize, item: &Value) -> Result<(), Unfit> {
+    fn message(&mut self, n: usize, item: &Value) -> Result<(), Fault> {
         members(n, item, "type role content id status phase")?;
         let role = text_of(item, "role").unwrap_or_default();
         let words = content(item.get("content"), role == "assistant")
@@ -157,7 +157,7 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    fn reasoning(&mut self, n: usize, item: &Value) -> Result<(), Unfit> {
+    fn reasoning(&mut self, n: usize, item: &Value) -> Result<(), Fault> {
         members(n, item, "type id summary content encrypted_content status")?;
         self.end_of_reasoning()?;
         let id = text_of(item, "id").unwrap_or_default();
@@ -185,7 +185,7 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    fn call(&mut self, n: usize, item: &Value) -> Result<(), Unfit> {
+    fn call(&mut self, n: usize, item: &Value) -> Result<(), Fault> {
         members(n, item, "type id call_id name arguments status")?;
         self.belongs(item, "function_call")?;
         let missing = |name: &str| unfit(format!("Missing required parameter: 'input[{n}].{name}'."));
@@ -203,7 +203,7 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    fn output(&mut self, n: usize, item: &Value) -> Result<(), Unfit> {
+    fn output(&mut self, n: usize, item: &Value) -> Result<(), Fault> {
         members(n, item, "type id call_id output status")?;
         self.end_of_reasoning()?;
         self.reasoned = false;
@@ -231,7 +231,7 @@ impl<'a> Input<'a> {
     }
 
     /// Checks that an item written after reasoning is returned after it.
-    fn belongs(&mut self, item: &Value, kind: &str) -> Result<(), Unfit> {
+    fn belongs(&mut self, item: &Value, kind: &str) -> Result<(), Fault> {
         self.reasoning = None;
         let id = text_of(item, "id").unwrap_or_default();
         if id.ends_with(REASONED) && !self.reasoned {
@@ -242,7 +242,7 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    fn end_of_reasoning(&mut self) -> Result<(), Unfit> {
+    fn end_of_reasoning(&mut self) -> Result<(), Fault> {
         match self.reasoning.take() {
             Some(id) => Err(unfit(format!(
                 "Item '{id}' of type 'reasoning' was provided without its required following item."
@@ -252,7 +252,7 @@ impl<'a> Input<'a> {
     }
 }
 
-fn members(n: usize, item: &Value, known: &str) -> Result<(), Unfit> {
+fn members(n: usize, item: &Value, known: &str) -> Result<(), Fault> {
     match unknown(item, known) {
         Some(name) => Err(unfit(format!("Unknown parameter: 'input[{n}].{name}'."))),
         None => Ok(()),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{REASONED, SEAL, bound};
 use crate::servers::http::KEEP_ALIVE;
-use crate::servers::protocol::{Frames, Head, Reported, Writer, halves, named_event, set, stop};
+use crate::servers::protocol::{Frames, Head, ReportedFailure, Writer, halves, named_event, set, stop};
 use crate::servers::seal::seal;
 
 /// Writes one reply.
@@ -17,12 +17,12 @@ pub(crate) struct ResponsesWriter {
     sequence: u64,
     /// The items that are complete.
     output: Vec<Value>,
-    open: Option<Open>,
+    open: Option<OpenItem>,
     reasoned: bool,
 }
 
 /// The item in progress.
-struct Open {
+struct OpenItem {
     kind: Kind,
     id: String,
     text: String,
@@ -68,7 +68,7 @@ impl ResponsesWriter {
             self.close("completed", out);
             self.reasoned |= kind == Kind::Reasoning;
             let id = self.item_id(prefix);
-            self.open = Some(Open { kind, id: id.clone(), text: String::new() });
+            self.open = Some(OpenItem { kind, id: id.clone(), text: String::new() });
             let item = kind.item(&id, None, "in_progress");
             let begun = json!({"output_index": self.output.len(), "item": item});
             self.event("response.output_item.added", begun, out);
@@ -89,7 +89,7 @@ impl ResponsesWriter {
 
     /// Ends the open item.
     fn close(&mut self, status: &str, out: &mut Frames) {
-        let Some(Open { kind, id, text }) = self.open.take() else { return };
+        let Some(OpenItem { kind, id, text }) = self.open.take() else { return };
         let [_, part, event, index, member] = kind.words();
         self.within(&format!("{event}.done"), &id, index, json!({member: text}), out);
         self.within(&format!("{part}.done"), &id, index, json!({"part": kind.part(&text)}), out);
@@ -213,7 +213,7 @@ impl Writer for ResponsesWriter {
         self.ended(reply).1
     }
 
-    fn fail(&mut self, reported: &Reported<'_>, out: &mut Frames) {
+    fn fail(&mut self, reported: &ReportedFailure<'_>, out: &mut Frames) {
         let mut response = self.response("failed", &self.head.model);
         let code = reported.words.code.unwrap_or(reported.words.kind);
         set(&mut response, "error", json!({"code": code, "message": reported.message}));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loop_core::types::Millis;
 
 use super::Driver;
-use crate::drive::hooks::Before;
+use crate::drive::hooks::StatusBefore;
 
 impl Driver {
     /// Keeps the messages of what has just happened, to be journaled with the event that caused them.
@@ -14,7 +14,7 @@ impl Driver {
             return;
         }
         let unix_ms = self.run.started().unix_ms_at(at);
-        let before = std::mem::replace(&mut self.before, Before::of(&self.run));
+        let before = std::mem::replace(&mut self.before, StatusBefore::of(&self.run));
         self.messages.extend(self.parts.hooks.messages(before, &self.run, unix_ms));
     }
 

@@ -10,7 +10,7 @@ use loop_llm::Message;
 use tokio::time::Instant;
 
 use crate::drive::driver::sharing::Sharing;
-use crate::drive::hooks::Before;
+use crate::drive::hooks::StatusBefore;
 use crate::drive::start_error::StartError;
 use crate::watch::uses::ToolUses;
 
@@ -45,7 +45,7 @@ pub(crate) struct Opening {
     /// The messages before the run.
     pub(crate) history: Arc<[Message]>,
     /// The run as its hooks know it: as it was before `first`.
-    pub(crate) before: Before,
+    pub(crate) before: StatusBefore,
     /// What drivers before this one journaled, where an observer is to know of it.
     pub(crate) earlier: Vec<Entry>,
     /// What earlier drivers may have left in the budgets that runs share.
@@ -67,7 +67,7 @@ impl Opening {
             first: Vec::new(),
             uses: ToolUses::default(),
             history,
-            before: Before::of(&run),
+            before: StatusBefore::of(&run),
             earlier: Vec::new(),
             shared: Sharing::default(),
             run,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_core::EventKind;
 
-use super::{Broken, Driver};
+use super::{Driver, Failure};
 use crate::watch::events::Control;
 
 impl Driver {
@@ -13,7 +13,7 @@ impl Driver {
     pub(super) async fn remote_kind(
         &mut self,
         (id, kind): &(Arc<str>, EventKind),
-    ) -> Result<Option<EventKind>, Broken> {
+    ) -> Result<Option<EventKind>, Failure> {
         if !self.writer.carry_out(id).await? {
             return Ok(None);
         }

@@ -8,13 +8,13 @@ use loop_core::{EventKind, Outcome};
 use loop_journal::RunWriter;
 use tokio::time::Instant;
 
-use super::{Broken, Driver};
+use super::{Driver, Failure};
 use crate::drive::controls::STOPPED;
 use crate::drive::save::{SaveError, seconds, try_to_save};
 use crate::watch::events::Control;
 
 impl Driver {
-    pub(super) async fn save(&mut self, attempt: u32) -> Result<(), Broken> {
+    pub(super) async fn save(&mut self, attempt: u32) -> Result<(), Failure> {
         let Some(outcome) = self.run.outcome().cloned() else { return Ok(()) };
         if attempt == 1 {
             self.forget_requests();
@@ -47,7 +47,7 @@ impl Driver {
     /// One try to save. A stop now or a second stop cuts it off; after a first stop at the gate it is the last one.
     pub(super) async fn save_unless_stopped(&mut self, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
         let (left, limit) = (self.save_time_left(), self.parts.save_limit);
-        let saving = try_to_save(self.parts.saver.as_deref(), self.run.started(), outcome, (left, limit));
+        let saving = try_to_save(self.parts.saver.as_deref(), self.run.started(), outcome, left, limit);
         tokio::pin!(saving);
         let mut is_last = false;
         loop {

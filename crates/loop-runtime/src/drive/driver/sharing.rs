@@ -11,7 +11,7 @@ use loop_journal::Entry;
 use loop_journal::shared::{LedgerAnswer, Reservation, call_name};
 use tokio::time::Instant;
 
-use super::{Broken, Driver};
+use super::{Driver, Failure};
 
 /// How long a driver waits before it asks for the money of a call again, at first and at most.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
@@ -75,7 +75,7 @@ impl Sharing {
 impl Driver {
     /// Settles what earlier drivers of the run left: at its cost what the journal charges, and the rest at its whole amount,
     /// as the core charges it.
-    pub(super) async fn take_over_shared(&mut self) -> Result<(), Broken> {
+    pub(super) async fn take_over_shared(&mut self) -> Result<(), Failure> {
         let is_first = !std::mem::replace(&mut self.shared.is_taken_over, true);
         if !is_first || self.first.is_empty() {
             return Ok(());
@@ -93,7 +93,7 @@ impl Driver {
         key: CommandKey,
         attempt: u32,
         quote: &Quote,
-    ) -> Result<Result<(), Option<Refusal>>, Broken> {
+    ) -> Result<Result<(), Option<Refusal>>, Failure> {
         let Some(shared) = &self.parts.shared else { return Ok(Ok(())) };
         // A model without a known price gets nothing of a shared budget.
         let Some(amount) = quote.reserve.cost else {
@@ -121,7 +121,7 @@ impl Driver {
         &mut self,
         key: CommandKey,
         attempt: u32,
-    ) -> Result<bool, Broken> {
+    ) -> Result<bool, Failure> {
         let Some(shared) = &self.parts.shared else { return Ok(true) };
         let Some(amount) = self.run.sub_call_reserve(&key).cost else { return Ok(false) };
         let ask =
@@ -134,7 +134,7 @@ impl Driver {
     }
 
     /// Settles the calls that these entries charge. A tool or a check that ended without its sub-call releases what that reserved.
-    pub(super) async fn settle_shared(&mut self, entries: &[Arc<Entry>]) -> Result<(), Broken> {
+    pub(super) async fn settle_shared(&mut self, entries: &[Arc<Entry>]) -> Result<(), Failure> {
         if self.parts.shared.is_none() {
             return Ok(());
         }
@@ -157,7 +157,7 @@ impl Driver {
     }
 
     /// Settles each charged call at its cost. A call that the ledger could not write stays for the next time.
-    async fn settle_charged(&mut self) -> Result<(), Broken> {
+    async fn settle_charged(&mut self) -> Result<(), Failure> {
         let Some(shared) = &self.parts.shared else { return Ok(()) };
         while let Some((&(key, attempt), &cost)) = self.shared.charged.first_key_value() {
             shared.settle(self.run.id(), &call_name(key, attempt), cost).await?;

@@ -9,7 +9,7 @@ use loop_core::types::RunId;
 use loop_journal::{Journal, JournalError, replay, unix_ms};
 
 use super::message::expiring_at;
-use super::{ClaimedMessage, Delivered, Hook, HookEvent, HookMessage, Hooks, QueuedMessage};
+use super::{ClaimedMessage, DeliveryResult, Hook, HookEvent, HookMessage, Hooks, QueuedMessage};
 
 /// How often a delivery may fail before it is no longer repeated automatically.
 pub const MAX_DELIVERIES: u32 = 10;
@@ -29,7 +29,7 @@ pub struct HookReport {
     /// What happened to the run.
     pub event: HookEvent,
     /// Whether the message was delivered, and if not, what follows.
-    pub delivered: Delivered,
+    pub delivered: DeliveryResult,
 }
 
 impl Hooks {
@@ -78,7 +78,7 @@ impl Hooks {
         }
         let message = &queued.message;
         if message.event == HookEvent::Expiring && !is_expiring(journal, message).await {
-            journal.settle_message(&message.id, &Delivered::Yes).await?;
+            journal.settle_message(&message.id, &DeliveryResult::Yes).await?;
             return Ok(None);
         }
         let sending = std::panic::AssertUnwindSafe(hook.sender.send(message)).catch_unwind();
@@ -88,11 +88,11 @@ impl Hooks {
             Err(_) => Err(format!("no answer after {} s", hook.timeout.as_secs_f64())),
         };
         let delivered = match sent {
-            Ok(()) => Delivered::Yes,
+            Ok(()) => DeliveryResult::Yes,
             Err(error) => {
                 let failures = queued.failures.saturating_add(1);
                 let error = error.split_whitespace().collect::<Vec<_>>().join(" ");
-                Delivered::No { error: error.into(), next_unix_ms: next(failures) }
+                DeliveryResult::No { error: error.into(), next_unix_ms: next(failures) }
             }
         };
         journal.settle_message(&message.id, &delivered).await?;

@@ -74,12 +74,12 @@ pub struct HookRequest {
 /// Whether a run waited or was over before an event: to tell what is new behind it. The default is that of a run that is not
 /// there yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Before {
+pub(crate) struct StatusBefore {
     waits: bool,
     done: bool,
 }
 
-impl Before {
+impl StatusBefore {
     pub(crate) fn of(run: &Run) -> Self {
         Self { waits: matches!(run.phase(), Phase::WaitingForPerson { .. }), done: run.is_done() }
     }
@@ -87,8 +87,8 @@ impl Before {
 
 impl Hooks {
     /// The messages of what has just happened to a run.
-    pub(crate) fn messages(&self, before: Before, run: &Run, unix_ms: u64) -> Vec<HookMessage> {
-        let now = Before::of(run);
+    pub(crate) fn messages(&self, before: StatusBefore, run: &Run, unix_ms: u64) -> Vec<HookMessage> {
+        let now = StatusBefore::of(run);
         let is_end = now.done && !before.done;
         let is_wait = now.waits && !before.waits;
         let mut events = Vec::new();
@@ -127,7 +127,7 @@ const SOON_MS: u64 = 3_600_000;
 /// When the time to answer what a run waits for is nearly over, in milliseconds since 1970 (UTC). `None`: it does not wait, or
 /// without a deadline.
 pub(super) fn expiring_at(run: &Run) -> Option<u64> {
-    let deadline = run.deadline().filter(|_| Before::of(run).waits)?;
+    let deadline = run.deadline().filter(|_| StatusBefore::of(run).waits)?;
     let soon = (run.spec().limits.person_ms? / 4).min(SOON_MS);
     Some(run.started().unix_ms_at(deadline).saturating_sub(soon))
 }

@@ -21,10 +21,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use loop_core::run::PersonRequest;
-pub use loop_journal::outbox::{ClaimedMessage, Delivered, HookEvent, HookMessage, QueuedMessage};
+pub use loop_journal::outbox::{ClaimedMessage, DeliveryResult, HookEvent, HookMessage, QueuedMessage};
 
 pub use deliver::{HookReport, MAX_DELIVERIES};
-pub(crate) use message::Before;
+pub(crate) use message::StatusBefore;
 pub use message::{HOOK_VERSION, HookBody, HookData, HookRequest};
 pub use sign::SigningKey;
 

@@ -69,7 +69,8 @@ impl SaveTarget {
         &self,
         started: &Started,
         outcome: &Outcome,
-        (evidence, spec): (EvidenceDetail, Option<&RunSpec>),
+        evidence: EvidenceDetail,
+        spec: Option<&RunSpec>,
     ) -> Result<Arc<str>, SaveError> {
         let report = Report::new(started, outcome).with_evidence(outcome, evidence);
         let report = match spec {
@@ -97,7 +98,7 @@ impl Saver for SaveTarget {
 
     /// Saves the report with all its evidence.
     async fn save(&self, started: &Started, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
-        self.save_report(started, outcome, (EvidenceDetail::Full, None)).await
+        self.save_report(started, outcome, EvidenceDetail::Full, None).await
     }
 }
 
@@ -127,7 +128,7 @@ impl Saver for DetailedTarget {
     }
 
     async fn save(&self, started: &Started, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
-        self.target.save_report(started, outcome, (self.evidence, self.spec.as_deref())).await
+        self.target.save_report(started, outcome, self.evidence, self.spec.as_deref()).await
     }
 }
 
@@ -136,12 +137,11 @@ pub(crate) async fn try_to_save(
     saver: Option<&dyn Saver>,
     started: &Started,
     outcome: &Outcome,
-    (left, limit): (Duration, Duration),
+    left: Duration,
+    limit: Duration,
 ) -> Result<Arc<str>, SaveError> {
     let failed = |message: String| SaveError { message: message.into(), retry: None };
-    let Some(saver) = saver else {
-        return Err(failed("no place to save to is set".to_owned()));
-    };
+    let Some(saver) = saver else { return Err(failed("no place to save to is set".to_owned())) };
     let saving = AssertUnwindSafe(saver.save(started, outcome)).catch_unwind();
     match tokio::time::timeout(left, saving).await {
         Ok(Ok(saved)) => saved,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use loop_core::types::{PicoUsd, RunId};
 use loop_runtime::budget::{
-    BudgetLimit, LedgerAnswer, MemoryLedger, Reservation, SharedBudget, SharedLedger, Span, Taken,
+    BudgetLimit, BudgetUse, LedgerAnswer, MemoryLedger, Reservation, SharedBudget, SharedLedger, Span,
 };
 use loop_runtime::journal::JournalError;
 use loop_testkit::sim::{Choices, SimFault};
@@ -144,7 +144,7 @@ impl SharedLedger for SimLedger {
         self.inner.give_up(run, is_taken_over).await
     }
 
-    async fn taken(&self, budget: &str) -> Result<Taken, JournalError> {
+    async fn taken(&self, budget: &str) -> Result<BudgetUse, JournalError> {
         self.inner.taken(budget).await
     }
 }

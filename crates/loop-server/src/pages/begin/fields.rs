@@ -75,10 +75,7 @@ pub(in crate::pages) fn fill(fields: &mut [Field], domain: &Domain, item: &WorkI
 
 /// A recorded text with invisible characters spelled out, so that a person sees everything that is sent again.
 fn spelled(text: &str) -> String {
-    let shown = |c: char| match c {
-        c if is_clean(c) => c.to_string(),
-        c => format!("[U+{:04X}]", u32::from(c)),
-    };
+    let shown = |c| if is_clean(c) { c.to_string() } else { format!("[U+{:04X}]", u32::from(c)) };
     text.chars().map(shown).collect()
 }
 

@@ -8,7 +8,7 @@ use loop_core::WorkItem;
 use loop_core::types::{PicoUsd, is_clean};
 use loop_domain::Domain;
 use loop_inspect::Plan;
-use loop_runtime::budget::{SharedBudget, Span, Taken};
+use loop_runtime::budget::{BudgetUse, SharedBudget, Span};
 use maud::{Markup, html};
 
 use super::runs::encoded;
@@ -105,7 +105,7 @@ const MAX_RECORDED: usize = 64 * 1024;
 #[derive(Clone, Debug)]
 pub(super) struct CostBound {
     pub(super) plan: Plan,
-    pub(super) budgets: Vec<(SharedBudget, Taken)>,
+    pub(super) budgets: Vec<(SharedBudget, BudgetUse)>,
 }
 
 impl CostBound {
@@ -142,7 +142,7 @@ impl CostBound {
     }
 }
 
-fn left((budget, taken): &(SharedBudget, Taken)) -> PicoUsd {
+fn left((budget, taken): &(SharedBudget, BudgetUse)) -> PicoUsd {
     PicoUsd(budget.limit.0.saturating_sub(taken.total().0))
 }
 

@@ -12,7 +12,7 @@ use loop_runtime::journal::audit::AuditAction;
 use loop_runtime::journal::{Recorded, replay};
 
 use super::{Pages, failed, made, no_store, see, started_of, unknown};
-use crate::api::access::{Access, Checked, Of, may_steer, run_for};
+use crate::api::access::{Access, AuditSubject, DoorIdentity, may_steer, run_for};
 use crate::api::look::{markdown, outcome_of};
 use crate::api::refuse::problem;
 use crate::api::runs::begin_from;
@@ -26,7 +26,7 @@ use crate::pages::{Notice, OneRunPage, OneRunView, encoded, run};
 use crate::problem::HttpProblem;
 
 /// An instruction or stop of a run.
-enum Order {
+enum PersonOrder {
     Stop(StopMode),
     Tell(String),
     Resume,
@@ -45,22 +45,22 @@ pub(super) async fn done(
     };
     let form = std::str::from_utf8(&body).map_err(|_| not_a_form())?;
     let done = match act.as_str() {
-        "fork" | "retry" => pages.begun(engine, (&caller, &identity), (&id, &act), form).await,
+        "fork" | "retry" => pages.begun(engine, &caller, &identity, &id, &act, form).await,
         act => {
             let (action, order) = order(act, form)?;
-            let (at, caller, of) = (engine.clone(), caller.clone(), Of::run(action, &id));
+            let (at, caller, of) = (engine.clone(), caller.clone(), AuditSubject::run(action, &id));
             let id = id.clone();
             let doing = async move {
                 let run = run_for(&at, &caller, &id, Access::Steer).await?;
                 let done = match order {
-                    Order::Stop(how) => at.stop(&run, how).await,
-                    Order::Tell(text) => at.instruct(&run, text.as_str().into()).await,
-                    Order::Resume => at.resume(&run).await,
+                    PersonOrder::Stop(how) => at.stop(&run, how).await,
+                    PersonOrder::Tell(text) => at.instruct(&run, text.as_str().into()).await,
+                    PersonOrder::Resume => at.resume(&run).await,
                 };
                 done.map_err(problem)?;
                 Ok(run)
             };
-            Checked(Some(identity.clone())).done(&pages.source.audit, of, doing).await
+            DoorIdentity(Some(identity.clone())).done(&pages.source.audit, of, doing).await
         }
     };
     match done {
@@ -75,24 +75,24 @@ pub(super) async fn done(
         Err(problem) => {
             let notice = Notice { text: format!("It was not done: {}", problem.detail), is_good: false };
             let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::CONFLICT);
-            let shown = pages.shown_run(&caller, Some(&identity), &id, None, (status, Some(notice))).await;
+            let shown = pages.shown_run(&caller, Some(&identity), &id, None, status, Some(notice)).await;
             shown.map_err(|_| problem)
         }
     }
 }
 
-fn order(act: &str, form: &str) -> Result<(AuditAction, Order), HttpProblem> {
+fn order(act: &str, form: &str) -> Result<(AuditAction, PersonOrder), HttpProblem> {
     Ok(match act {
         "stop" => match field(form, "mode").as_deref() {
-            Some("gate") => (AuditAction::Stop, Order::Stop(StopMode::AtGate)),
-            Some("now") => (AuditAction::Stop, Order::Stop(StopMode::Now)),
+            Some("gate") => (AuditAction::Stop, PersonOrder::Stop(StopMode::AtGate)),
+            Some("now") => (AuditAction::Stop, PersonOrder::Stop(StopMode::Now)),
             _ => return Err(not_a_form()),
         },
         "instructions" => {
             let text = field(form, "text").ok_or_else(not_a_form)?;
-            (AuditAction::Instruct, Order::Tell(text.replace("\r\n", "\n").trim().to_owned()))
+            (AuditAction::Instruct, PersonOrder::Tell(text.replace("\r\n", "\n").trim().to_owned()))
         }
-        "resume" => (AuditAction::Resume, Order::Resume),
+        "resume" => (AuditAction::Resume, PersonOrder::Resume),
         _ => return Err(unknown()),
     })
 }
@@ -157,8 +157,10 @@ impl Pages {
     async fn begun(
         &self,
         engine: &Engine,
-        (caller, identity): (&Caller, &Identity),
-        (id, act): (&str, &str),
+        caller: &Caller,
+        identity: &Identity,
+        id: &str,
+        act: &str,
         form: &str,
     ) -> Result<RunId, HttpProblem> {
         let run = RunId::new(id);
@@ -178,8 +180,9 @@ impl Pages {
         });
         // The same form, sent twice, is one request.
         let key = format!("form {}", Digest::of("form", format!("{act} {id} {form}").as_bytes()));
-        let (at, checked) = ((engine, &self.source.audit), Checked(Some(identity.clone())));
-        let begun = begin_from(at, (caller, checked), from, settings.collect(), Ok(Some(key))).await?;
+        let checked = DoorIdentity(Some(identity.clone()));
+        let (audit, settings, key) = (&self.source.audit, settings.collect(), Ok(Some(key)));
+        let begun = begin_from(engine, audit, caller, checked, from, settings, key).await?;
         self.has_begun(&begun.run).await?;
         Ok(begun.run)
     }
@@ -187,8 +190,10 @@ impl Pages {
     /// What the caller can do with a run.
     pub(super) async fn acts(
         &self,
-        (caller, identity): (&Caller, Option<&Identity>),
-        (id, recorded): (&RunId, &Recorded),
+        caller: &Caller,
+        identity: Option<&Identity>,
+        id: &RunId,
+        recorded: &Recorded,
         at: Option<u64>,
     ) -> RunActs {
         let domain = &recorded.spec.domain;
@@ -226,7 +231,8 @@ impl Pages {
         caller: &Caller,
         identity: Option<&Identity>,
         id: &str,
-        (status, notice): (StatusCode, Option<Notice>),
+        status: StatusCode,
+        notice: Option<Notice>,
     ) -> Result<Response, HttpProblem> {
         let engine = self.source.engine.as_ref().ok_or_else(unknown)?;
         let view = engine.view(&RunId::new(id)).await.map_err(|_| unknown())?;

@@ -14,7 +14,7 @@ use loop_runtime::journal::audit::AuditResult;
 use serde::Deserialize;
 
 use super::{Pages, failed, made, see, shown, started_of};
-use crate::api::access::{Checked, Of};
+use crate::api::access::{AuditSubject, DoorIdentity};
 use crate::api::{max_body, problem};
 use crate::caller::{Caller, Role};
 use crate::doors::{Audit, Identity, Secret, boundary, parts};
@@ -68,7 +68,7 @@ pub(super) async fn form(
             && pages.source.journal.line(&run).await.is_ok_and(|line| line.is_some());
         form.begun = has_page.then(|| run.to_string());
     }
-    pages.begin_page(&engine, &identity, (served, form), StatusCode::OK).await
+    pages.begin_page(&engine, &identity, served, form, StatusCode::OK).await
 }
 
 /// `POST /new`, from the form of that page. The door has checked the CSRF token.
@@ -81,8 +81,8 @@ pub(super) async fn begun(
 ) -> Result<Response, HttpProblem> {
     let sent = sent(&pages, &caller, &identity, &headers, body).await;
     if let Err(problem) = &sent {
-        let refused = (AuditResult::Refused, Some(&*problem.detail));
-        Checked(Some(identity)).record(&pages.source.audit, Of::submission(None), refused).await;
+        let (of, detail) = (AuditSubject::submission(None), Some(&*problem.detail));
+        DoorIdentity(Some(identity)).record(&pages.source.audit, of, AuditResult::Refused, detail).await;
     }
     sent
 }
@@ -112,7 +112,7 @@ async fn sent(
         file.and_then(|part| Some((part.file.as_deref().filter(|name| !name.is_empty())?, part.bytes)));
     let Some((item, file)) = form.item(&served.domain, file) else {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
-        return pages.begin_page(&engine, identity, (served, form), status).await;
+        return pages.begin_page(&engine, identity, served, form, status).await;
     };
     let is_file = !file.is_empty();
     let new = NewRun {
@@ -146,7 +146,7 @@ async fn sent(
         true => form.file_error = Some(text),
         false => form.notices.push(Notice { text, is_good: false }),
     }
-    pages.begin_page(&engine, identity, (served, form), status).await
+    pages.begin_page(&engine, identity, served, form, status).await
 }
 
 /// Submits a run and records it in the audit log, as the API does.
@@ -165,7 +165,8 @@ async fn submitted(
         }
         Err(error) => (AuditResult::Refused, None, Some(error.to_string())),
     };
-    Checked(Some(identity)).record(&audit, Of::submission(run), (result, detail.as_deref())).await;
+    let of = AuditSubject::submission(run);
+    DoorIdentity(Some(identity)).record(&audit, of, result, detail.as_deref()).await;
     submitted
 }
 
@@ -228,7 +229,8 @@ impl Pages {
         &self,
         engine: &Engine,
         identity: &Identity,
-        (served, mut page): (&ServedDomain, BeginPage),
+        served: &ServedDomain,
+        mut page: BeginPage,
         status: StatusCode,
     ) -> Result<Response, HttpProblem> {
         page.csrf = identity.csrf.as_deref().unwrap_or_default().to_owned();

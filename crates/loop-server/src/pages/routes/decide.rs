@@ -38,7 +38,7 @@ pub(super) async fn page(
     let identity = identity.map(|Extension(identity)| identity);
     let (id, recorded) = pages.asked(&caller, &id).await?;
     let notice = notice_of(&query.did);
-    pages.asking(&caller, identity.as_ref(), (id, recorded), StatusCode::OK, notice).await
+    pages.asking(&caller, identity.as_ref(), id, recorded, StatusCode::OK, notice).await
 }
 
 /// `POST /runs/{run}/approve`, from the form of that page. The door has checked the CSRF token.
@@ -51,9 +51,7 @@ pub(super) async fn decided(
 ) -> Result<Response, HttpProblem> {
     let identity = identity.map(|Extension(identity)| identity);
     let (id, recorded) = pages.asked(&caller, &id).await?;
-    let (Some(engine), Some(identity)) = (&pages.source.engine, &identity) else {
-        return Err(only_read());
-    };
+    let (Some(engine), Some(identity)) = (&pages.source.engine, &identity) else { return Err(only_read()) };
     if !caller.may(Role::Approve, &recorded.spec.domain) {
         return Err(only_read());
     }
@@ -70,11 +68,10 @@ pub(super) async fn decided(
         "answer" => (PersonDecision::Answer { text: text.trim().into() }, "answer", AuditAction::Answer),
         _ => return Err(not_a_form()),
     };
-    let decided = Decided { engine: engine.clone(), audit: pages.source.audit.clone(), id: id.clone() };
-    let shown = (key.clone(), binding);
+    let decided = DecisionScope { engine: engine.clone(), audit: pages.source.audit.clone(), id: id.clone() };
     let entry = identity.entry(action, AuditResult::Done);
     // In a task of its own, so that it is recorded also where the browser closes the connection meanwhile.
-    let task = tokio::spawn(decided.record(shown, decision, entry));
+    let task = tokio::spawn(decided.record(key.clone(), binding, decision, entry));
     let (result, is_noted) = task.await.map_err(|_| failed())?;
     match result {
         Ok(()) if is_noted => {
@@ -86,29 +83,30 @@ pub(super) async fn decided(
         Ok(()) => {
             let text = "Your decision is recorded in the run. The audit log could not be written: tell the operator.";
             let notice = Some(Notice { text: text.to_owned(), is_good: false });
-            pages.asking(&caller, Some(identity), (id, recorded), StatusCode::OK, notice).await
+            pages.asking(&caller, Some(identity), id, recorded, StatusCode::OK, notice).await
         }
         Err(error) => {
             let notice = Some(Notice { text: format!("It does not count: {error}"), is_good: false });
             let (id, recorded) = pages.asked(&caller, id.as_str()).await?;
-            pages.asking(&caller, Some(identity), (id, recorded), StatusCode::CONFLICT, notice).await
+            pages.asking(&caller, Some(identity), id, recorded, StatusCode::CONFLICT, notice).await
         }
     }
 }
 
 /// The subject of a decision, and where it is recorded.
-struct Decided {
+struct DecisionScope {
     engine: Engine,
     audit: Audit,
     id: RunId,
 }
 
-impl Decided {
+impl DecisionScope {
     /// Decides and records it. Returns the result, and whether the audit log has it. The run's journal has the decision
     /// and its author as well.
     async fn record(
         self,
-        (key, binding): (String, String),
+        key: String,
+        binding: String,
         decision: PersonDecision,
         entry: AuditEntry,
     ) -> (Result<(), EngineError>, bool) {
@@ -158,7 +156,8 @@ impl Pages {
         &self,
         caller: &Caller,
         identity: Option<&Identity>,
-        (id, recorded): (RunId, Recorded),
+        id: RunId,
+        recorded: Recorded,
         status: StatusCode,
         notice: Option<Notice>,
     ) -> Result<Response, HttpProblem> {

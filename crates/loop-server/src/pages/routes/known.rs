@@ -23,11 +23,11 @@ const MAX_KNOWN: usize = 20_000;
 pub(super) struct KnownRuns {
     /// How often a read of the journal was started.
     reads: AtomicU64,
-    state: Mutex<Known>,
+    state: Mutex<RunSnapshot>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct RunSnapshot {
     position: Option<ListPosition>,
     /// Runs that have ended, oldest first. Pages that are being rendered share them.
     ended: Arc<BTreeMap<RunOrder, Arc<ListedRun>>>,
@@ -95,7 +95,7 @@ impl KnownRuns {
     }
 }
 
-impl Known {
+impl RunSnapshot {
     /// The runs of these lines whose entries have changed.
     fn unread(&self, changes: &ListChanges) -> Vec<RunId> {
         let is_other =

@@ -12,7 +12,7 @@ use loop_runtime::journal::label::{Label, RunLabel};
 use loop_runtime::journal::{Journal as _, Recorded};
 
 use super::{Pages, failed, made, see};
-use crate::api::access::{Checked, Of};
+use crate::api::access::{AuditSubject, DoorIdentity};
 use crate::api::problem;
 use crate::caller::{Caller, Role};
 use crate::doors::{Identity, field};
@@ -25,7 +25,8 @@ impl Pages {
         &self,
         caller: &Caller,
         identity: Option<&Identity>,
-        (id, recorded): (&RunId, &Recorded),
+        id: &RunId,
+        recorded: &Recorded,
     ) -> Result<LabelPart, HttpProblem> {
         let labels = self.source.journal.labels(Some(std::slice::from_ref(id))).await;
         let may = self.may_label(caller, id, &recorded.spec.domain).await?;
@@ -74,10 +75,11 @@ pub(super) async fn set(
         HttpProblem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", "Invalid request", detail)
     })?;
     let words = label.as_ref().map(RunLabel::in_words);
-    let of = Of::run(if label.is_some() { AuditAction::Label } else { AuditAction::Unlabel }, id.as_str());
+    let action = if label.is_some() { AuditAction::Label } else { AuditAction::Unlabel };
+    let of = AuditSubject::run(action, id.as_str());
     let to = format!("/runs/{}#label", encoded(id.as_str()));
     let labelling = async move { engine.label(&id, label).await.map_err(problem) };
-    Checked(Some(identity)).done_saying(&pages.source.audit, of, words, labelling).await?;
+    DoorIdentity(Some(identity)).done_saying(&pages.source.audit, of, words, labelling).await?;
     see(&to)
 }
 

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::{Pages, failed, made, no_store, shown};
 use crate::caller::{Caller, Role};
 use crate::engine::INDEXES;
-use crate::pages::runs::{Found, KeptRuns};
+use crate::pages::runs::{KeptRuns, SearchHits};
 use crate::pages::{RunsFilter, RunsPage, runs};
 use crate::problem::HttpProblem;
 
@@ -63,18 +63,18 @@ pub(super) async fn list(
 
 impl Pages {
     /// The runs whose document or evidence contains these words.
-    async fn found(&self, words: &str) -> Result<Found, HttpProblem> {
+    async fn found(&self, words: &str) -> Result<SearchHits, HttpProblem> {
         if words.trim().is_empty() {
-            return Ok(Found::default());
+            return Ok(SearchHits::default());
         }
         let terms = match SearchTerms::parse(words) {
             Ok(terms) => terms,
-            Err(wrong) => return Ok(Found { wrong: Some(wrong.to_owned()), ..Found::default() }),
+            Err(wrong) => return Ok(SearchHits { wrong: Some(wrong.to_owned()), ..SearchHits::default() }),
         };
         let journal = &self.source.journal;
         let left = journal.index_words(INDEXES).await.map_err(|_| failed())?;
         let runs = journal.runs_with(&terms).await.map_err(|_| failed())?;
-        Ok(Found { runs: Some(runs), left, wrong: None })
+        Ok(SearchHits { runs: Some(runs), left, wrong: None })
     }
 
     /// The current runs.

@@ -18,7 +18,7 @@ use crate::caller::{Caller, Role};
 use crate::clock::unix_ms;
 use crate::pages::pending::{PendingRow, pending};
 use crate::pages::runs::KeptRuns;
-use crate::pages::shell::Waiting;
+use crate::pages::shell::WaitingCount;
 use crate::problem::HttpProblem;
 
 /// The pending requests of runs, cached with the number of entries. A run is read again only when it has more.
@@ -99,7 +99,7 @@ pub(super) async fn counted(State(pages): State<Pages>, request: Request, next: 
         None => pages.kept().await.ok(),
     };
     if let Some(kept) = kept {
-        response.extensions_mut().insert(Waiting(seen(&kept, &caller).count()));
+        response.extensions_mut().insert(WaitingCount(seen(&kept, &caller).count()));
     }
     response
 }

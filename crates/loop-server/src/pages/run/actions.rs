@@ -8,8 +8,8 @@ use loop_core::policy::PolicyRule;
 use loop_runtime::report::EffectPlanReport;
 use maud::{Markup, html};
 
-use super::Seen;
-use super::shown::{Shown, anchor, nothing};
+use super::AppliedEntry;
+use super::shown::{PagePosition, anchor, nothing};
 use crate::pages::span::Changing;
 use crate::pages::text::{CutText, TextBudget, rest, t};
 
@@ -19,7 +19,7 @@ const MAX_PARAMETERS: usize = 2 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Actions {
-    lines: Vec<Line>,
+    lines: Vec<ActionRow>,
     /// The actions after the previous event, to find out which changed.
     last: Vec<Arc<JudgedAction>>,
     room: TextBudget,
@@ -34,7 +34,7 @@ impl Default for Actions {
 }
 
 #[derive(Debug)]
-struct Line {
+struct ActionRow {
     from: u64,
     key: loop_core::types::CommandKey,
     tool: String,
@@ -105,7 +105,7 @@ fn rule_name(rule: PolicyRule) -> &'static str {
 }
 
 impl Actions {
-    pub(super) fn see(&mut self, seen: &Seen<'_>) {
+    pub(super) fn see(&mut self, seen: &AppliedEntry<'_>) {
         EffectPlanReport::of(seen.run).into_iter().for_each(|plan| self.plan.set(seen.at, plan));
         let now = seen.run.actions();
         let evidence = seen.run.evidence();
@@ -115,7 +115,7 @@ impl Actions {
             }
             if self.lines.len() <= n {
                 let written = &action.action.tool;
-                self.lines.push(Line {
+                self.lines.push(ActionRow {
                     from: seen.at,
                     key: action.key,
                     tool: action.tool_name().to_owned(),
@@ -136,7 +136,7 @@ impl Actions {
         }
     }
 
-    pub(super) fn html(&self, shown: &Shown) -> Markup {
+    pub(super) fn html(&self, shown: &PagePosition) -> Markup {
         html! {
             @for (span, plan) in self.plan.iter() {
                 div data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] { (plan_html(plan)) }

@@ -6,7 +6,7 @@ use loop_core::run::{CheckResult, PersonAnswer, SaveResult};
 use loop_core::types::{CommandKey, Millis, Slot};
 use loop_core::{Command, EventKind, Note, Run, Verdict};
 
-use super::Seen;
+use super::AppliedEntry;
 
 /// The kind of the callee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,23 +38,23 @@ pub(super) struct CallLine {
     /// The tool or the tier.
     pub(super) name: String,
     /// The event since which it was due. `None`: it began when it was due.
-    pub(super) due: Option<Point>,
+    pub(super) due: Option<EventPoint>,
     /// Why it waited until it began. Empty: it did not wait.
     pub(super) waited: &'static str,
-    pub(super) began: Point,
+    pub(super) began: EventPoint,
     pub(super) end: Option<End>,
 }
 
 /// An event and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Point {
+pub(super) struct EventPoint {
     pub(super) at: u64,
     pub(super) ms: Millis,
 }
 
 #[derive(Debug)]
 pub(super) struct End {
-    pub(super) point: Point,
+    pub(super) point: EventPoint,
     pub(super) result: String,
     pub(super) is_good: bool,
 }
@@ -65,14 +65,14 @@ pub(super) struct Calls {
     /// The lines of the calls that have not ended.
     open: BTreeMap<(CommandKey, u32), usize>,
     /// Since when an action is admitted, or the next attempt of a call is due, and why it waits.
-    due: BTreeMap<CommandKey, (Point, &'static str)>,
+    due: BTreeMap<CommandKey, (EventPoint, &'static str)>,
     /// The time of each event.
     pub(super) times: Vec<Millis>,
 }
 
 impl Calls {
-    pub(super) fn see(&mut self, seen: &Seen<'_>) {
-        let now = Point { at: seen.at, ms: seen.event.at };
+    pub(super) fn see(&mut self, seen: &AppliedEntry<'_>) {
+        let now = EventPoint { at: seen.at, ms: seen.event.at };
         self.times.push(now.ms);
         match &seen.event.kind {
             EventKind::CallStarted { key, attempt, tier, .. } => {
@@ -160,7 +160,7 @@ impl Calls {
     }
 
     /// Closes requests to people that ended without an answer.
-    fn unasked(&mut self, run: &Run, now: Point) {
+    fn unasked(&mut self, run: &Run, now: EventPoint) {
         let asked: Vec<CommandKey> = run.requested().iter().map(|requested| requested.key).collect();
         let over: Vec<CommandKey> =
             self.open.keys().filter(|(_, attempt)| *attempt == 0).map(|(key, _)| *key).collect();
@@ -169,7 +169,7 @@ impl Calls {
         }
     }
 
-    fn note(&mut self, note: &Note, now: Point) {
+    fn note(&mut self, note: &Note, now: EventPoint) {
         match note {
             Note::ActionJudged(action) if action.verdict == Verdict::Run => {
                 _ = self.due.insert(action.key, (now, "other calls came first"));
@@ -186,7 +186,7 @@ impl Calls {
     }
 
     /// Adds reads and requests to people: they have no announcement, and begin when the run commands them.
-    fn commanded(&mut self, run: &Run, now: Point) {
+    fn commanded(&mut self, run: &Run, now: EventPoint) {
         for command in run.commands() {
             match command {
                 Command::RunTool(tool) if tool.announced => {
@@ -208,7 +208,7 @@ impl Calls {
         }
     }
 
-    fn begin(&mut self, id: (CommandKey, u32), callee: Callee, name: String, now: Point) {
+    fn begin(&mut self, id: (CommandKey, u32), callee: Callee, name: String, now: EventPoint) {
         if self.open.contains_key(&id) {
             return;
         }
@@ -228,7 +228,7 @@ impl Calls {
         });
     }
 
-    fn finish(&mut self, id: (CommandKey, u32), point: Point, result: String, is_good: bool) {
+    fn finish(&mut self, id: (CommandKey, u32), point: EventPoint, result: String, is_good: bool) {
         let line = self.open.remove(&id).and_then(|at| self.lines.get_mut(at));
         if let Some(line) = line {
             line.end = Some(End { point, result, is_good });
@@ -247,7 +247,7 @@ impl Calls {
         if !run.is_done() {
             return;
         }
-        let point = Point { at: self.times.len().saturating_sub(1) as u64, ms };
+        let point = EventPoint { at: self.times.len().saturating_sub(1) as u64, ms };
         for (_, at) in std::mem::take(&mut self.open) {
             if let Some(line) = self.lines.get_mut(at) {
                 line.end = Some(End { point, result: "given up".to_owned(), is_good: false });

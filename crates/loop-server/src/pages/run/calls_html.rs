@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use loop_core::types::Slot;
 use maud::{Markup, html};
 
-use super::calls::{CallLine, Callee, Calls, Point};
-use super::shown::{Shown, anchor, none_if, nothing};
+use super::calls::{CallLine, Callee, Calls, EventPoint};
+use super::shown::{PagePosition, anchor, none_if, nothing};
 use crate::pages::text::{duration, heads, t};
 
 /// The length of the axis.
@@ -57,7 +57,7 @@ impl Axis {
         Self { places }
     }
 
-    fn place(&self, point: Point) -> f64 {
+    fn place(&self, point: EventPoint) -> f64 {
         self.places.get(point.at as usize).copied().unwrap_or(WIDTH).min(WIDTH)
     }
 }
@@ -67,7 +67,7 @@ fn number(place: f64) -> String {
 }
 
 impl Calls {
-    pub(super) fn html(&self, shown: &Shown) -> Markup {
+    pub(super) fn html(&self, shown: &PagePosition) -> Markup {
         let axis = Axis::of(self);
         // In the order in which they began, which is not that of their numbers where a call came late.
         let mut passes: Vec<(u32, Vec<&CallLine>)> = Vec::new();
@@ -108,7 +108,7 @@ impl Calls {
         }
     }
 
-    fn row(&self, line: &CallLine, axis: &Axis, shown: &Shown) -> Markup {
+    fn row(&self, line: &CallLine, axis: &Axis, shown: &PagePosition) -> Markup {
         let began = line.began.at;
         let x = axis.place(line.began);
         let ends = line.end.as_ref().map(|end| (end, (axis.place(end.point) - x).max(LEAST)));

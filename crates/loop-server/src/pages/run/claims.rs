@@ -17,7 +17,7 @@ use loop_eval::page::{Cites, markdown_html, marked_html};
 use maud::{Markup, PreEscaped, html};
 
 use super::evidence::EvidencePart;
-use super::shown::{Shown, nothing};
+use super::shown::{PagePosition, nothing};
 use crate::pages::span::{Changing, EventSpan};
 use crate::pages::text::{counted, t};
 
@@ -228,21 +228,22 @@ impl ClaimPart {
         version: usize,
         body: &str,
         cites: Cites<'_>,
-        (shown, evidence): (&Shown, &EvidencePart),
+        shown: &PagePosition,
+        evidence: &EvidencePart,
     ) -> Markup {
         let Some(version) = self.versions.get(version).filter(|version| !version.claims.is_empty()) else {
             return PreEscaped(markdown_html(body, cites));
         };
         let ranges: Vec<Range<usize>> = version.claims.iter().map(|claim| claim.at.clone()).collect();
         let html = |n: usize, piece: &str, is_last: bool| match version.claims.get(n) {
-            Some(claim) => version.mark(claim, piece, is_last, (shown, evidence)).into_string(),
+            Some(claim) => version.mark(claim, piece, is_last, shown, evidence).into_string(),
             None => piece.to_owned(),
         };
         PreEscaped(marked_html(body, cites, &ranges, &html))
     }
 
     /// The counts of each state, and the values that are not copied from the cited evidence.
-    pub(super) fn html(&self, shown: &Shown, evidence: &EvidencePart) -> Markup {
+    pub(super) fn html(&self, shown: &PagePosition, evidence: &EvidencePart) -> Markup {
         let (against, rows): (Vec<ClaimRow<'_>>, Vec<ClaimRow<'_>>) = self
             .versions
             .iter()
@@ -355,7 +356,8 @@ impl VersionClaims {
         claim: &ClaimHistory,
         piece: &str,
         is_last: bool,
-        (shown, evidence): (&Shown, &EvidencePart),
+        shown: &PagePosition,
+        evidence: &EvidencePart,
     ) -> Markup {
         // What is so at all events of its version needs no events of its own.
         let is_one = claim.looks.len() == 1 && self.unknown.is_none();

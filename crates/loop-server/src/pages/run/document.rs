@@ -10,10 +10,10 @@ use loop_eval::page::{Cites, markdown_html};
 use loop_inspect::diff::line_diff;
 use maud::{Markup, PreEscaped, html};
 
-use super::Seen;
+use super::AppliedEntry;
 use super::claims::ClaimPart;
 use super::evidence::EvidencePart;
-use super::shown::{Shown, nothing};
+use super::shown::{PagePosition, nothing};
 use crate::pages::span::{Changing, EventSpan};
 use crate::pages::text::{CutText, TextBudget, cut, rest, t};
 
@@ -90,7 +90,7 @@ struct Version {
 }
 
 impl DocumentPart {
-    pub(super) fn see(&mut self, seen: &Seen<'_>) {
+    pub(super) fn see(&mut self, seen: &AppliedEntry<'_>) {
         if seen.at == 0 {
             self.claims.begin(seen.run);
         }
@@ -137,7 +137,7 @@ impl DocumentPart {
         }
     }
 
-    fn merged(&mut self, seen: &Seen<'_>) {
+    fn merged(&mut self, seen: &AppliedEntry<'_>) {
         let run = seen.run;
         for section in &run.document().sections {
             let known = self.sections.iter_mut().find(|it| it.id == section.id);
@@ -208,7 +208,7 @@ impl DocumentPart {
         sections.chain(outputs).chain(self.answer.as_ref().map(|(from, _)| *from)).min()
     }
 
-    pub(super) fn html(&self, shown: &Shown, evidence: &EvidencePart) -> Markup {
+    pub(super) fn html(&self, shown: &PagePosition, evidence: &EvidencePart) -> Markup {
         let cites = |number| evidence.target(number);
         html! {
             @for (span, missing) in self.missing.iter() {
@@ -240,13 +240,13 @@ impl DocumentPart {
                 }
             }
             @for (n, section) in self.sections.iter().enumerate() {
-                div id=(place_of(n, &section.id)) { (section.html(shown, &cites, (&self.claims, evidence))) }
+                div id=(place_of(n, &section.id)) { (section.html(shown, &cites, &self.claims, evidence)) }
             }
         }
     }
 
     /// The table of contents, at the events at which the text is long.
-    fn contents(&self, shown: &Shown) -> Markup {
+    fn contents(&self, shown: &PagePosition) -> Markup {
         let chapters = self.answer.as_ref().map(|(from, answer)| (*from, chapters(&answer.text)));
         let mut lines: Vec<(String, &str, EventSpan)> = Vec::new();
         for (n, section) in self.sections.iter().enumerate() {
@@ -333,15 +333,16 @@ fn rests_on_untrusted(run: &Run, cited: &[EvidenceId]) -> bool {
 impl SectionHistory {
     fn html(
         &self,
-        shown: &Shown,
+        shown: &PagePosition,
         cites: Cites<'_>,
-        (claims, evidence): (&ClaimPart, &EvidencePart),
+        claims: &ClaimPart,
+        evidence: &EvidencePart,
     ) -> Markup {
         html! {
             @for (span, version) in self.versions.iter() {
                 div.document data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
                     @if &*self.id != loop_core::reply::PREAMBLE { h3 { (t(&self.heading)) } }
-                    (claims.marked(version.number, &version.body.text, cites, (shown, evidence)))
+                    (claims.marked(version.number, &version.body.text, cites, shown, evidence))
                     (rest(&version.body, &shown.rest))
                     p.quiet {
                         "from pass " (version.pass) ", " (version.at.in_seconds()) " s"

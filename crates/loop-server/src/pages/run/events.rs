@@ -6,8 +6,8 @@ use loop_core::types::Millis;
 use loop_runtime::report::check_in_words;
 use maud::{Markup, html};
 
-use super::shown::Shown;
-use super::{Seen, key_of};
+use super::shown::PagePosition;
+use super::{AppliedEntry, key_of};
 use crate::pages::text::{cut, heads, t};
 
 /// The most characters of a line.
@@ -15,11 +15,11 @@ const MAX_LINE: usize = 160;
 
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    lines: Vec<Line>,
+    lines: Vec<EventRow>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct EventRow {
     at: u64,
     ms: Millis,
     pass: u32,
@@ -29,9 +29,9 @@ struct Line {
 }
 
 impl Events {
-    pub(super) fn see(&mut self, seen: &Seen<'_>) {
+    pub(super) fn see(&mut self, seen: &AppliedEntry<'_>) {
         let kind = &seen.event.kind;
-        self.lines.push(Line {
+        self.lines.push(EventRow {
             at: seen.at,
             ms: seen.event.at,
             pass: seen.run.pass(),
@@ -41,14 +41,14 @@ impl Events {
         });
     }
 
-    fn title(line: &Line) -> String {
+    fn title(line: &EventRow) -> String {
         let key = if line.key.is_empty() { String::new() } else { format!(" {}", line.key) };
         format!("{}{key}", line.name.replace('_', " "))
     }
 
     /// The slider. Without scripts it is links to the previous and the next event, if the page is on a server.
-    pub(super) fn slider(&self, shown: &Shown) -> Markup {
-        let Shown { at, last, place, .. } = shown;
+    pub(super) fn slider(&self, shown: &PagePosition) -> Markup {
+        let PagePosition { at, last, place, .. } = shown;
         html! {
             form.slider #slider method="get" aria-label="The run at an event" {
                 label for="at" { "Event" }
@@ -75,7 +75,7 @@ impl Events {
         }
     }
 
-    pub(super) fn html(&self, shown: &Shown) -> Markup {
+    pub(super) fn html(&self, shown: &PagePosition) -> Markup {
         html! {
             details.more {
                 summary { "All events in their order" }
@@ -108,7 +108,7 @@ impl Events {
 }
 
 /// The content of an event, in a line.
-fn what(seen: &Seen<'_>) -> String {
+fn what(seen: &AppliedEntry<'_>) -> String {
     match &seen.event.kind {
         EventKind::Started(started) => format!("{} {}", started.item.kind, started.item.id),
         EventKind::CallStarted { attempt, tier, prompt_bytes, .. } => {

@@ -9,9 +9,9 @@ use loop_core::{Evidence, Note, Run};
 use loop_runtime::tools::markdown_of;
 use maud::{Markup, html};
 
-use super::Seen;
+use super::AppliedEntry;
 use super::claims::ClaimPart;
-use super::shown::{Shown, anchor, nothing};
+use super::shown::{PagePosition, anchor, nothing};
 use crate::pages::runs::encoded;
 use crate::pages::text::{CutText, TextBudget, rest, t};
 
@@ -22,23 +22,23 @@ const MAX_PARAMETERS: usize = 4 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct EvidencePart {
-    lines: Vec<Line>,
+    lines: Vec<EvidenceRow>,
     since: BTreeMap<EvidenceId, u64>,
     shortened: BTreeMap<EvidenceId, u64>,
     /// The places in the work item and in each result that values of the document link to.
-    places: BTreeMap<EvidenceId, Places>,
+    places: BTreeMap<EvidenceId, TextPlaces>,
 }
 
 /// The places in a text, in order.
 #[derive(Debug, Default)]
-struct Places {
+struct TextPlaces {
     ranges: Vec<Range<usize>>,
     /// Where each value is, by its number.
     of_values: BTreeMap<usize, usize>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct EvidenceRow {
     from: u64,
     /// From this event on, prompts contain only its summary.
     shortened: Option<u64>,
@@ -60,7 +60,7 @@ struct Line {
 
 impl EvidencePart {
     /// Results count once all calls of their pass have settled, so they appear at that event.
-    pub(super) fn see(&mut self, seen: &Seen<'_>) {
+    pub(super) fn see(&mut self, seen: &AppliedEntry<'_>) {
         for evidence in seen.run.evidence().iter().rev() {
             if self.since.contains_key(&evidence.id) {
                 break;
@@ -79,7 +79,7 @@ impl EvidencePart {
         let line = |evidence: &Evidence| {
             let Evidence { id, key, tool, parameters, observation, .. } = evidence;
             let taint = evidence.taint(run.spec());
-            Line {
+            EvidenceRow {
                 from: self.since.get(id).copied().unwrap_or_default(),
                 shortened: self.shortened.get(id).copied(),
                 id: *id,
@@ -114,7 +114,7 @@ impl EvidencePart {
             let mut found: Vec<(usize, Range<usize>)> = claims.places(&text.text).into_iter().collect();
             found.retain(|(number, _)| numbers.contains(number));
             found.sort_by_key(|(_, range)| range.start);
-            let mut places = Places::default();
+            let mut places = TextPlaces::default();
             for (number, range) in found {
                 let last = places.ranges.last();
                 if last.is_none_or(|last| last.end <= range.start) {
@@ -157,7 +157,7 @@ impl EvidencePart {
         is_known.then(|| format!("E{number}"))
     }
 
-    pub(super) fn html(&self, shown: &Shown, item: &CutText) -> Markup {
+    pub(super) fn html(&self, shown: &PagePosition, item: &CutText) -> Markup {
         html! {
             details.evidence #E0 {
                 summary { b { "E0" } " the work item" }

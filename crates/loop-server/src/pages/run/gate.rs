@@ -9,13 +9,13 @@ use loop_inspect::why::{Continuation, LimitUse, Why, WhyCondition};
 use loop_runtime::journal::Recorded;
 use maud::{Markup, html};
 
-use super::Seen;
-use super::shown::{Shown, nothing};
+use super::AppliedEntry;
+use super::shown::{PagePosition, nothing};
 use crate::pages::text::{heads, t};
 
 #[derive(Debug, Default)]
 pub(super) struct GatePart {
-    decisions: Vec<Line>,
+    decisions: Vec<GateRow>,
     /// The event of the outcome. `None`: there is none.
     ended: Option<u64>,
     /// What would have continued the run, from that event on.
@@ -24,7 +24,7 @@ pub(super) struct GatePart {
 
 /// A decision.
 #[derive(Debug)]
-struct Line {
+struct GateRow {
     at: u64,
     pass: u32,
     what: String,
@@ -39,7 +39,7 @@ struct Line {
 }
 
 impl GatePart {
-    pub(super) fn see(&mut self, seen: &Seen<'_>) {
+    pub(super) fn see(&mut self, seen: &AppliedEntry<'_>) {
         if seen.run.outcome().is_some() {
             self.ended.get_or_insert(seen.at);
         }
@@ -91,7 +91,7 @@ impl GatePart {
 
     fn add(
         &mut self,
-        seen: &Seen<'_>,
+        seen: &AppliedEntry<'_>,
         pass: u32,
         what: String,
         is_stop: bool,
@@ -100,7 +100,7 @@ impl GatePart {
         let run = seen.run;
         let record = run.passes().iter().find(|record| record.pass == pass);
         let record = record.filter(|_| run.spec().protocol.properties().states_confidence);
-        self.decisions.push(Line {
+        self.decisions.push(GateRow {
             at: seen.at,
             pass,
             what,
@@ -126,7 +126,7 @@ impl GatePart {
         self.continuation = continuation.map(|continuation| (at, continuation));
     }
 
-    pub(super) fn html(&self, shown: &Shown) -> Markup {
+    pub(super) fn html(&self, shown: &PagePosition) -> Markup {
         html! {
             (nothing(shown, self.decisions.first().map(|line| line.at), "The gate has decided nothing yet."))
             // The newest is first, for it says why the run is where it is.
@@ -143,8 +143,8 @@ impl GatePart {
     }
 }
 
-impl Line {
-    fn html(&self, shown: &Shown) -> Markup {
+impl GateRow {
+    fn html(&self, shown: &PagePosition) -> Markup {
         html! {
             div.decision data-from=(self.at) hidden[shown.is_before(self.at)] {
                 h3 {

@@ -8,8 +8,8 @@ use loop_runtime::journal::Recorded;
 use loop_runtime::report::{explain, warnings};
 use maud::{Markup, html};
 
-use super::Seen;
-use super::shown::Shown;
+use super::AppliedEntry;
+use super::shown::PagePosition;
 use crate::pages::runs::encoded;
 use crate::pages::span::Changing;
 use crate::pages::text::{CutText, TextBudget, counted, duration, grouped, t, time};
@@ -138,7 +138,7 @@ impl Head {
         }
     }
 
-    pub(super) fn see(&mut self, seen: &Seen<'_>) {
+    pub(super) fn see(&mut self, seen: &AppliedEntry<'_>) {
         self.status.set(seen.at, Status::of(seen.run));
         self.warnings.set(seen.at, warnings(&seen.run.model_calls(), seen.run.warnings()));
         let Totals { passes, model_calls, tool_calls, usage, cost: spent, wall_ms, .. } = seen.run.totals();
@@ -188,7 +188,7 @@ impl Head {
     }
 
     /// The run, and its status at the event in one line.
-    pub(super) fn html(&self, shown: &Shown) -> Markup {
+    pub(super) fn html(&self, shown: &PagePosition) -> Markup {
         let [.., (_, cost), (_, took)] = &self.figures;
         html! {
             h1 { (t(&self.title())) }
@@ -222,7 +222,7 @@ impl Head {
     }
 
     /// The counts of passes, calls and tokens.
-    pub(super) fn counts(&self, shown: &Shown) -> Markup {
+    pub(super) fn counts(&self, shown: &PagePosition) -> Markup {
         let [counts @ .., _, _] = &self.figures;
         html! {
             dl.figures {
@@ -231,7 +231,7 @@ impl Head {
         }
     }
 
-    pub(super) fn warnings(&self, shown: &Shown) -> Markup {
+    pub(super) fn warnings(&self, shown: &PagePosition) -> Markup {
         html! {
             @for (span, warnings) in self.warnings.iter().filter(|(_, warnings)| !warnings.is_empty()) {
                 div.notice.caution data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
@@ -256,7 +256,7 @@ impl Head {
 }
 
 /// A figure at each event.
-fn values(figure: &Changing<String>, shown: &Shown) -> Markup {
+fn values(figure: &Changing<String>, shown: &PagePosition) -> Markup {
     html! {
         @for (span, value) in figure.iter() {
             span data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] { (t(value)) }

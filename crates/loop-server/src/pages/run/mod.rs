@@ -30,7 +30,7 @@ use maud::{Markup, html};
 
 use super::shell::{self, PagePlace};
 use super::text::t;
-use shown::Shown;
+use shown::PagePosition;
 
 pub(super) use actions::plan_html;
 pub(super) use document::diff_html;
@@ -65,7 +65,7 @@ pub struct OneRunView<'a> {
 /// The content of a run's page.
 #[derive(Debug)]
 pub struct OneRunPage {
-    shown: Shown,
+    shown: PagePosition,
     stream: String,
     /// The entry that does not follow from the ones before it, and why. Entries after it are not shown.
     broken: Option<String>,
@@ -73,17 +73,17 @@ pub struct OneRunPage {
     calls: calls::Calls,
     document: document::DocumentPart,
     gate: gate::GatePart,
-    money: money::Money,
+    money: money::CostPart,
     actions: actions::Actions,
     evidence: evidence::EvidencePart,
-    people: people::People,
+    people: people::PeoplePart,
     prompts: prompts::PromptPart,
     events: events::Events,
     label: LabelPart,
 }
 
 /// An entry that was applied. The state before it is gone.
-struct Seen<'a> {
+struct AppliedEntry<'a> {
     /// Its number.
     at: u64,
     event: &'a Event,
@@ -108,7 +108,7 @@ impl OneRunPage {
         } else {
             view.rest.to_owned()
         };
-        let shown = Shown {
+        let shown = PagePosition {
             at: view.at.unwrap_or(last).min(last),
             last,
             place: view.place,
@@ -123,10 +123,10 @@ impl OneRunPage {
             calls: calls::Calls::default(),
             document: document::DocumentPart::default(),
             gate: gate::GatePart::default(),
-            money: money::Money::default(),
+            money: money::CostPart::default(),
             actions: actions::Actions::default(),
             evidence: evidence::EvidencePart::default(),
-            people: people::People::default(),
+            people: people::PeoplePart::default(),
             prompts: prompts::PromptPart::default(),
             events: events::Events::default(),
             label: view.label.cloned().unwrap_or_default(),
@@ -147,7 +147,7 @@ impl OneRunPage {
     }
 
     fn see(&mut self, entry: &Entry, run: &Run) {
-        let seen = Seen { at: entry.seq, event: &entry.event, entry, run };
+        let seen = AppliedEntry { at: entry.seq, event: &entry.event, entry, run };
         self.head.see(&seen);
         self.calls.see(&seen);
         self.document.see(&seen);

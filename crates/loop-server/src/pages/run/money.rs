@@ -7,9 +7,9 @@ use loop_core::{EventKind, Note, Run};
 use loop_runtime::journal::Entry;
 use maud::{Markup, html};
 
-use super::Seen;
+use super::AppliedEntry;
 use super::head::cost;
-use super::shown::{Shown, none_if, nothing};
+use super::shown::{PagePosition, none_if, nothing};
 use crate::pages::span::Changing;
 use crate::pages::text::{grouped, heads, t};
 
@@ -18,17 +18,17 @@ const WIDTH: f64 = 1_000.0;
 const HEIGHT: f64 = 120.0;
 
 #[derive(Debug, Default)]
-pub(super) struct Money {
-    lines: Vec<Line>,
+pub(super) struct CostPart {
+    lines: Vec<CostRow>,
     limit: Changing<Option<PicoUsd>>,
     /// What the announced call leaves for the final pass, computed on the state before it.
     held: PicoUsd,
-    spent: Vec<Charge>,
+    spent: Vec<CallCharge>,
 }
 
 /// The amounts after an event that changes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Line {
+struct CostRow {
     at: u64,
     what: String,
     spent: PicoUsd,
@@ -39,7 +39,7 @@ struct Line {
     is_priced: bool,
 }
 
-impl Line {
+impl CostRow {
     fn total(&self) -> u64 {
         self.spent.0.saturating_add(self.reserved.0).saturating_add(self.held.0)
     }
@@ -47,7 +47,7 @@ impl Line {
 
 /// A call that was charged.
 #[derive(Debug)]
-struct Charge {
+struct CallCharge {
     at: u64,
     key: String,
     attempt: u32,
@@ -58,7 +58,7 @@ struct Charge {
     cost: Option<PicoUsd>,
 }
 
-impl Money {
+impl CostPart {
     /// What an announced call leaves for the final pass.
     pub(super) fn before(&mut self, run: &Run, entry: &Entry) {
         if let EventKind::CallStarted { key, prompt_bytes, shared_bytes, .. } = &entry.event.kind {
@@ -69,11 +69,11 @@ impl Money {
         }
     }
 
-    pub(super) fn see(&mut self, seen: &Seen<'_>) {
+    pub(super) fn see(&mut self, seen: &AppliedEntry<'_>) {
         let run = seen.run;
         for note in &seen.entry.notes {
             if let Note::CallCharged { key, attempt, tier, usage, cost } = note {
-                self.spent.push(Charge {
+                self.spent.push(CallCharge {
                     at: seen.at,
                     key: key.to_string(),
                     attempt: *attempt,
@@ -87,7 +87,7 @@ impl Money {
         }
         for note in &seen.entry.notes {
             if let Note::LeaseCharged { key, used } = note {
-                self.spent.push(Charge {
+                self.spent.push(CallCharge {
                     at: seen.at,
                     key: key.to_string(),
                     attempt: 1,
@@ -108,7 +108,7 @@ impl Money {
         }
         let reserve = run.reserved();
         let (spent, reserved) = (run.totals().cost, reserve.cost.unwrap_or_default());
-        let line = Line {
+        let line = CostRow {
             at: seen.at,
             what: seen.event.kind.name().replace('_', " "),
             spent: spent.known,
@@ -119,7 +119,7 @@ impl Money {
                 .map(|limit| PicoUsd(limit.0.saturating_sub(spent.known.0).saturating_sub(reserved.0))),
             is_priced: reserve.cost.is_some(),
         };
-        let same = |last: &Line| {
+        let same = |last: &CostRow| {
             (last.spent, last.reserved, last.held, last.is_priced)
                 == (line.spent, line.reserved, line.held, line.is_priced)
         };
@@ -128,7 +128,7 @@ impl Money {
         }
     }
 
-    pub(super) fn html(&self, shown: &Shown) -> Markup {
+    pub(super) fn html(&self, shown: &PagePosition) -> Markup {
         html! {
             @for (span, limit) in self.limit.iter() {
                 p data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
@@ -152,8 +152,8 @@ impl Money {
         }
     }
 
-    fn picture(&self, shown: &Shown) -> Markup {
-        let largest = self.lines.iter().map(Line::total).max().unwrap_or(0);
+    fn picture(&self, shown: &PagePosition) -> Markup {
+        let largest = self.lines.iter().map(CostRow::total).max().unwrap_or(0);
         // A limit that is far away would press everything down to the ground.
         let limit = self.limit.last().copied().flatten().filter(|limit| limit.0 <= largest.saturating_mul(4));
         let largest = limit.map_or(largest, |limit| limit.0.max(largest)).max(1) as f64 * 1.05;
@@ -183,7 +183,7 @@ impl Money {
         }
     }
 
-    fn table(&self, shown: &Shown) -> Markup {
+    fn table(&self, shown: &PagePosition) -> Markup {
         html! {
             details.more {
                 summary { "Money by event" }
@@ -208,7 +208,7 @@ impl Money {
         }
     }
 
-    fn charges(&self, shown: &Shown) -> Markup {
+    fn charges(&self, shown: &PagePosition) -> Markup {
         html! {
             @if let Some(from) = self.spent.first().map(|charge| charge.at) {
                 details.more data-from=(from) hidden[shown.is_before(from)] {

@@ -5,8 +5,8 @@ use loop_core::types::{CommandKey, Millis};
 use loop_core::{EventKind, policy};
 use maud::{Markup, html};
 
-use super::Seen;
-use super::shown::{Shown, anchor, nothing};
+use super::AppliedEntry;
+use super::shown::{PagePosition, anchor, nothing};
 use crate::pages::text::{CutText, TextBudget, rest, t};
 
 /// The most bytes of all parameters on a page. The page of a pending request shows all of its parameters.
@@ -14,29 +14,29 @@ const ROOM: usize = 512 * 1024;
 const MAX_PARAMETERS: usize = 64 * 1024;
 
 #[derive(Debug)]
-pub(super) struct People {
-    lines: Vec<Line>,
+pub(super) struct PeoplePart {
+    lines: Vec<PersonRow>,
     room: TextBudget,
     /// The requests that are open.
     open: Vec<(CommandKey, usize)>,
     id: String,
 }
 
-impl Default for People {
+impl Default for PeoplePart {
     fn default() -> Self {
         Self { lines: Vec::new(), room: TextBudget::new(ROOM), open: Vec::new(), id: String::new() }
     }
 }
 
 #[derive(Debug)]
-struct Line {
+struct PersonRow {
     from: u64,
     at: Millis,
-    what: What,
+    what: PersonAct,
 }
 
 #[derive(Debug)]
-enum What {
+enum PersonAct {
     Requested(Box<Request>),
     Instructed(String),
     Stop(&'static str),
@@ -61,8 +61,12 @@ struct Request {
     ended: Option<u64>,
 }
 
-impl People {
-    pub(super) fn see(&mut self, seen: &Seen<'_>) {
+impl PeoplePart {
+    fn push(&mut self, from: u64, at: Millis, what: PersonAct) {
+        self.lines.push(PersonRow { from, at, what });
+    }
+
+    pub(super) fn see(&mut self, seen: &AppliedEntry<'_>) {
         if seen.at == 0 {
             self.id = seen.run.id().to_string();
         }
@@ -79,17 +83,17 @@ impl People {
             }
             EventKind::ApprovedBy { key, by, .. } => self.answer(*key, at, ms, format!("approved by {by}")),
             EventKind::Instruction { text } => {
-                self.lines.push(Line { from: at, at: ms, what: What::Instructed(text.to_string()) });
+                self.push(at, ms, PersonAct::Instructed(text.to_string()));
             }
             EventKind::StopRequested { how } => {
                 let how = match how {
                     loop_core::run::StopMode::AtGate => "A stop at the next gate was requested.",
                     loop_core::run::StopMode::Now => "A stop at once was requested.",
                 };
-                self.lines.push(Line { from: at, at: ms, what: What::Stop(how) });
+                self.push(at, ms, PersonAct::Stop(how));
             }
             EventKind::StopWithdrawn => {
-                self.lines.push(Line { from: at, at: ms, what: What::Stop("The stop was withdrawn.") });
+                self.push(at, ms, PersonAct::Stop("The stop was withdrawn."));
             }
             _ => {}
         }
@@ -100,7 +104,7 @@ impl People {
             .map(|(_, line)| line)
             .collect();
         for line in over {
-            if let Some(Line { what: What::Requested(request), .. }) = self.lines.get_mut(line) {
+            if let Some(PersonRow { what: PersonAct::Requested(request), .. }) = self.lines.get_mut(line) {
                 request.ended = Some(at);
                 if request.answers.last().is_none_or(|(answered, ..)| *answered != at) {
                     request.answers.push((at, ms, "no answer in time, which counts as a denial".to_owned()));
@@ -111,7 +115,7 @@ impl People {
             if !self.open.iter().any(|(key, _)| *key == requested.key) {
                 self.open.push((requested.key, self.lines.len()));
                 let request = self.request(&requested);
-                self.lines.push(Line { from: at, at: ms, what: What::Requested(Box::new(request)) });
+                self.push(at, ms, PersonAct::Requested(Box::new(request)));
             }
         }
     }
@@ -137,14 +141,14 @@ impl People {
 
     fn answer(&mut self, key: CommandKey, at: u64, ms: Millis, text: String) {
         let line = self.open.iter().find(|(open, _)| *open == key).map(|(_, line)| *line);
-        if let Some(Line { what: What::Requested(request), .. }) =
+        if let Some(PersonRow { what: PersonAct::Requested(request), .. }) =
             line.and_then(|line| self.lines.get_mut(line))
         {
             request.answers.push((at, ms, text));
         }
     }
 
-    pub(super) fn html(&self, shown: &Shown) -> Markup {
+    pub(super) fn html(&self, shown: &PagePosition) -> Markup {
         html! {
             (nothing(shown, self.lines.first().map(|line| line.from), "No person has had anything to do with this run."))
             @if !self.lines.is_empty() { ol.cards.plain {
@@ -152,9 +156,9 @@ impl People {
                     li data-from=(line.from) hidden[shown.is_before(line.from)] {
                         p.quiet { "after " (line.at.in_seconds()) " s, event " (line.from) }
                         @match &line.what {
-                            What::Instructed(text) => { p { "A person instructed: " (t(text)) } }
-                            What::Stop(what) => { p { (what) } }
-                            What::Requested(request) => { (request.html(line.from, &self.id, shown)) }
+                            PersonAct::Instructed(text) => { p { "A person instructed: " (t(text)) } }
+                            PersonAct::Stop(what) => { p { (what) } }
+                            PersonAct::Requested(request) => { (request.html(line.from, &self.id, shown)) }
                         }
                     }
                 }
@@ -164,7 +168,7 @@ impl People {
 }
 
 impl Request {
-    fn html(&self, from: u64, id: &str, shown: &Shown) -> Markup {
+    fn html(&self, from: u64, id: &str, shown: &PagePosition) -> Markup {
         let kind = if self.is_question { "Asked a question through" } else { "Asked to approve" };
         let people = self.approvals;
         html! {

@@ -9,8 +9,8 @@ use loop_runtime::journal::Recorded;
 use loop_runtime::spec::Prompts;
 use maud::{Markup, html};
 
-use super::Seen;
-use super::shown::{Shown, anchor, nothing};
+use super::AppliedEntry;
+use super::shown::{PagePosition, anchor, nothing};
 use crate::pages::text::{CutText, TextBudget, grouped, rest, t};
 
 /// The most bytes of all prompts and replies on a page, of one part of a prompt, and of one reply.
@@ -19,7 +19,7 @@ const MAX_PART: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub(super) struct PromptPart {
-    calls: Vec<Line>,
+    calls: Vec<PromptRow>,
     replies: BTreeMap<(CommandKey, u32), Reply>,
     room: TextBudget,
     /// Why prompts are not shown. `None`: they are.
@@ -33,7 +33,7 @@ impl Default for PromptPart {
 }
 
 #[derive(Debug)]
-struct Line {
+struct PromptRow {
     at: u64,
     key: CommandKey,
     attempt: u32,
@@ -57,7 +57,7 @@ struct Reply {
 }
 
 impl PromptPart {
-    pub(super) fn see(&mut self, seen: &Seen<'_>) {
+    pub(super) fn see(&mut self, seen: &AppliedEntry<'_>) {
         match &seen.event.kind {
             EventKind::CallStarted {
                 key,
@@ -68,7 +68,7 @@ impl PromptPart {
                 max_output_tokens,
                 ..
             } => {
-                self.calls.push(Line {
+                self.calls.push(PromptRow {
                     at: seen.at,
                     key: *key,
                     attempt: *attempt,
@@ -131,7 +131,7 @@ impl PromptPart {
         }
     }
 
-    pub(super) fn html(&self, shown: &Shown) -> Markup {
+    pub(super) fn html(&self, shown: &PagePosition) -> Markup {
         html! {
             (nothing(shown, self.calls.first().map(|line| line.at), "No model was called."))
             @if let Some(why) = self.why_not { p.notice { (why) } }

@@ -8,7 +8,7 @@ use super::super::span::EventSpan;
 
 /// The event that a page shows.
 #[derive(Clone, Debug)]
-pub(super) struct Shown {
+pub(super) struct PagePosition {
     pub(super) at: u64,
     pub(super) last: u64,
     pub(super) place: PagePlace,
@@ -18,7 +18,7 @@ pub(super) struct Shown {
     pub(super) rest: String,
 }
 
-impl Shown {
+impl PagePosition {
     /// Whether something with this span is hidden.
     pub(super) fn hides(&self, span: EventSpan) -> bool {
         !span.shows(self.at)
@@ -31,7 +31,7 @@ impl Shown {
 }
 
 /// The placeholder of an empty part, until the event with which it gets content.
-pub(super) fn nothing(shown: &Shown, until: Option<u64>, text: &str) -> Markup {
+pub(super) fn nothing(shown: &PagePosition, until: Option<u64>, text: &str) -> Markup {
     let span = EventSpan { from: 0, until };
     html! {
         @if until != Some(0) { p data-from="0" data-until=[until] hidden[shown.hides(span)] { (text) } }

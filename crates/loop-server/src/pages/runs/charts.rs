@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use loop_core::types::{Cost, PicoUsd};
 use maud::{Markup, html};
 
-use super::tally::{Durations, RunTally, Tallied, TallyKey};
+use super::tally::{Durations, RunSums, RunTally, TallyKey};
 use crate::pages::run::{cost, look_of};
 use crate::pages::text::{day, duration, grouped, heads, t};
 
@@ -39,7 +39,7 @@ pub(super) struct Charts {
 }
 
 impl Group {
-    fn add(&mut self, key: &TallyKey, kind: &Tallied) {
+    fn add(&mut self, key: &TallyKey, kind: &RunSums) {
         self.runs += kind.runs;
         self.ended += if key.state == "ended" { kind.runs } else { 0 };
         *self.outcomes.entry(key.outcome.clone()).or_default() += kind.runs;

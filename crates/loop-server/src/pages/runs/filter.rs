@@ -40,7 +40,7 @@ pub struct RunsFilter {
 
 /// A filter, parsed for matching.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct ParsedFilter {
     text: String,
     since: Option<u64>,
     cost: Option<PicoUsd>,
@@ -51,7 +51,7 @@ pub(super) struct Wanted {
 
 impl RunsFilter {
     /// The parsed filter, and what of it is not valid.
-    pub(super) fn wanted(&self, found: Option<BTreeSet<RunId>>) -> (Wanted, Option<String>) {
+    pub(super) fn wanted(&self, found: Option<BTreeSet<RunId>>) -> (ParsedFilter, Option<String>) {
         let day: Result<jiff::civil::Date, _> = self.since.trim().parse();
         let since = day.ok().and_then(|day| day.to_zoned(jiff::tz::TimeZone::UTC).ok());
         let since =
@@ -68,10 +68,10 @@ impl RunsFilter {
             format!("{name}: `{}` is left out; write it as {example}", cut(text, 40).text)
         });
         let duration_ms = seconds.map(|seconds| (seconds * 1_000.0) as u64);
-        (Wanted { text: self.text.to_lowercase(), since, cost, duration_ms, found }, wrong)
+        (ParsedFilter { text: self.text.to_lowercase(), since, cost, duration_ms, found }, wrong)
     }
 
-    pub(super) fn fits(&self, run: &ListedRun, wanted: &Wanted) -> bool {
+    pub(super) fn fits(&self, run: &ListedRun, wanted: &ParsedFilter) -> bool {
         let is = |wanted: &str, value: &str| wanted.is_empty() || wanted == value;
         let may_be = |wanted: &str, value: &Option<String>| is(wanted, value.as_deref().unwrap_or_default());
         let holds = |value: &str| value.to_lowercase().contains(&wanted.text);

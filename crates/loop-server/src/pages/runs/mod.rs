@@ -64,7 +64,7 @@ pub struct RunsPage {
 
 /// The result of a search.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct SearchHits {
     /// The runs. `None`: there was no search.
     pub(super) runs: Option<BTreeSet<RunId>>,
     /// How many runs are not yet in the index.
@@ -88,7 +88,7 @@ impl RunsPage {
             }
         }
         runs.open.sort_unstable_by_key(|run| std::cmp::Reverse(RunOrder::of(run)));
-        Self::kept(&runs, &|_| true, filter, before, Found::default())
+        Self::kept(&runs, &|_| true, filter, before, SearchHits::default())
     }
 
     /// The content of the page for the cached runs, as far as the caller `sees` their domains. The totals of all runs
@@ -98,7 +98,7 @@ impl RunsPage {
         sees: &dyn Fn(&str) -> bool,
         filter: RunsFilter,
         before: Option<&str>,
-        found: Found,
+        found: SearchHits,
     ) -> Self {
         let (wanted, wrong) = filter.wanted(found.runs);
         let fits = |run: &ListedRun| sees(&run.domain) && filter.fits(run, &wanted);

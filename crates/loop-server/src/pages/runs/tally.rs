@@ -53,7 +53,7 @@ pub(super) struct TallyKey {
 
 /// The runs of one key: their number, cost and duration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tallied {
+pub(super) struct RunSums {
     pub(super) runs: u64,
     pub(super) cost: Cost,
     pub(super) durations: Durations,
@@ -88,7 +88,7 @@ impl Durations {
 /// The counts of runs by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::pages) struct RunTally {
-    kinds: BTreeMap<TallyKey, Tallied>,
+    kinds: BTreeMap<TallyKey, RunSums>,
 }
 
 /// The day of a time (UTC), in days since 1970.
@@ -142,7 +142,7 @@ impl RunTally {
         }
     }
 
-    pub(super) fn kinds(&self) -> impl Iterator<Item = (&TallyKey, &Tallied)> {
+    pub(super) fn kinds(&self) -> impl Iterator<Item = (&TallyKey, &RunSums)> {
         self.kinds.iter()
     }
 

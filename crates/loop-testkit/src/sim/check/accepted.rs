@@ -5,10 +5,10 @@ use loop_core::run::{PersonAnswer, Phase, PromptSize, Refusal, SaveResult, StopM
 use loop_core::types::{CommandKey, Millis};
 use loop_core::{EventKind, Run, Verdict};
 
-use crate::sim::check::{Checked, Ghost, call, check, is_working, must, work};
+use crate::sim::check::{Checked, GhostState, call, check, is_working, must, work};
 
 /// Whether the accepted event may follow the state before it.
-pub(crate) fn may_follow(step: &Transition<'_>, ghost: &Ghost) -> Checked {
+pub(crate) fn may_follow(step: &Transition<'_>, ghost: &GhostState) -> Checked {
     let Transition { before, event, after, .. } = step;
     must(event.at >= before.now() && after.now() == event.at, "time goes forward", || {
         format!("{} at {} ms, after {} ms", event.kind.name(), event.at.0, before.now().0)
@@ -93,7 +93,7 @@ fn is_not_covered(before: &Run, kind: &EventKind) -> Checked {
 }
 
 /// I-15, I-26: a request to stop takes effect, enough approvals count, and accepted events are not forgotten.
-pub(crate) fn follows_requests(step: &Transition<'_>, past: &Past, ghost: &Ghost) -> Checked {
+pub(crate) fn follows_requests(step: &Transition<'_>, past: &Past, ghost: &GhostState) -> Checked {
     let Transition { event, after, .. } = step;
     match &event.kind {
         EventKind::StopRequested { how: StopMode::Now } => {

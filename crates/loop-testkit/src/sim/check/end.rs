@@ -7,7 +7,7 @@ use loop_core::run::WorstCase;
 use loop_core::types::Millis;
 use loop_core::{Event, EventKind, Run, RunSpec};
 
-use crate::sim::check::{Checked, Ghost, must};
+use crate::sim::check::{Checked, GhostState, must};
 use crate::sim::{Choices, HostileWorld, SimFault, Simulated};
 
 /// One in this many replayed runs is serialised to JSON text.
@@ -19,7 +19,7 @@ pub(crate) fn endless(bound: u64, run: &Run) -> SimFault {
 }
 
 /// Checks a run that is done. `calm_since` is when faults ended, and `now` when the run did.
-pub(crate) fn at_the_end(run: &Run, ghost: &Ghost, calm_since: Option<u64>, now: u64) -> Checked {
+pub(crate) fn at_the_end(run: &Run, ghost: &GhostState, calm_since: Option<u64>, now: u64) -> Checked {
     must(run.outcome().is_some(), "I-8 a run that is done has an outcome", || run.phase().name().to_owned())?;
     let sub_calls = run.totals().sub_calls;
     must(sub_calls == ghost.sub_calls, "I-21 each sub-call is counted", || {

@@ -11,7 +11,7 @@ use crate::sim::check::call;
 
 /// The ghost state.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ghost {
+pub(crate) struct GhostState {
     /// The total cost that the shared budget permits. `None`: it has refused no call since the last resume.
     pub(crate) shared: Option<PicoUsd>,
     /// How many instructions were accepted.
@@ -32,7 +32,7 @@ pub(crate) struct Ghost {
     waiting_since: Option<Millis>,
 }
 
-impl Ghost {
+impl GhostState {
     /// The ghost state at the start.
     pub(crate) fn start(run: &Run) -> Self {
         Self { waiting_since: waiting_since(run), ..Self::default() }

@@ -1,7 +1,7 @@
 //! Checks of a simulation after each event and at the end of a run, in addition to the core's invariants.
 //!
 //! The core's invariants only see states and steps. The checks here need more: which events may be accepted, what a
-//! provider reported, and what the simulation itself knows. [`Ghost`] is their memory.
+//! provider reported, and what the simulation itself knows. [`GhostState`] is their memory.
 
 mod accepted;
 mod end;
@@ -16,7 +16,7 @@ use loop_core::{Event, Rejected, Run};
 use crate::sim::SimFault;
 
 pub(crate) use end::{at_the_end, endless, is_within_plan, replay};
-pub(crate) use ghost::Ghost;
+pub(crate) use ghost::GhostState;
 
 /// One in this many runs is replayed from its journal, and continued from one of its prefixes.
 pub(crate) const REPLAYED: u64 = 16;
@@ -29,7 +29,7 @@ pub(crate) fn must(holds: bool, check: &'static str, what: impl FnOnce() -> Stri
 }
 
 /// Checks one step, and updates the ghost state. `past` is the invariants' memory of the state before the step.
-pub(crate) fn step(step: &Transition<'_>, past: &Past, ghost: &mut Ghost) -> Checked {
+pub(crate) fn step(step: &Transition<'_>, past: &Past, ghost: &mut GhostState) -> Checked {
     accepted::may_follow(step, ghost)?;
     accepted::follows_requests(step, past, ghost)?;
     ghost.after(step);
@@ -43,7 +43,7 @@ pub(crate) fn step(step: &Transition<'_>, past: &Past, ghost: &mut Ghost) -> Che
 }
 
 /// Checks attempts in the state after a step. `past` is the invariants' memory of it.
-pub(crate) fn tries(run: &Run, past: &Past, ghost: &Ghost) -> Checked {
+pub(crate) fn tries(run: &Run, past: &Past, ghost: &GhostState) -> Checked {
     results::have_one_key(run, past, ghost)
 }
 

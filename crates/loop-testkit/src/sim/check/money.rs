@@ -6,7 +6,7 @@ use loop_core::spec::{CostMode, STRICT_BYTES_A_TOKEN};
 use loop_core::types::{CommandKey, PicoUsd, Price, Tier};
 use loop_core::{EventKind, Note, Run};
 
-use crate::sim::check::{Checked, Ghost, call, check, must, work};
+use crate::sim::check::{Checked, GhostState, call, check, must, work};
 
 /// Tokens that a strict bound adds to the bytes of a prompt.
 const FRAME: u64 = 256;
@@ -52,7 +52,7 @@ fn sub_call(step: &Transition<'_>) -> Checked {
 }
 
 /// I-1: the rest of a shared budget is the least that it has had since the last resume.
-pub(crate) fn shares_what_is_left(run: &Run, ghost: &Ghost) -> Checked {
+pub(crate) fn shares_what_is_left(run: &Run, ghost: &GhostState) -> Checked {
     let said = run.shared_limit();
     must(said == ghost.shared, "I-1 the rest of a shared budget is not exceeded", || {
         format!("{:?} is left, the run says {said:?}", ghost.shared)

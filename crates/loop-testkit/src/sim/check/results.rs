@@ -6,7 +6,7 @@ use loop_core::spec::{RepeatScope, Repeats};
 use loop_core::types::Slot;
 use loop_core::{Command, EventKind, Note, Run, Verdict};
 
-use crate::sim::check::{Checked, Ghost, must, work};
+use crate::sim::check::{Checked, GhostState, must, work};
 use crate::sim::world::CUT;
 
 /// I-19: a broken-off reply runs nothing, completes no pass, and leaves no partial section.
@@ -40,7 +40,7 @@ pub(crate) fn belong_to_their_actions(run: &Run) -> Checked {
 }
 
 /// I-6: a write that may be retried runs again under its first key.
-pub(crate) fn have_one_key(run: &Run, past: &Past, ghost: &Ghost) -> Checked {
+pub(crate) fn have_one_key(run: &Run, past: &Past, ghost: &GhostState) -> Checked {
     let is_scoped = run.spec().gate.scope == RepeatScope::Run && run.spec().repeats() == Repeats::NeverRerun;
     if !is_scoped || !run.eager_reads().is_empty() {
         return Ok(());
@@ -60,7 +60,7 @@ pub(crate) fn have_one_key(run: &Run, past: &Past, ghost: &Ghost) -> Checked {
 }
 
 /// H7: time that people take and time without a driver do not count, and the run does not work beyond its time limit.
-pub(crate) fn keeps_time(run: &Run, ghost: &Ghost) -> Checked {
+pub(crate) fn keeps_time(run: &Run, ghost: &GhostState) -> Checked {
     let (elapsed, said) = (ghost.elapsed_ms(run), run.elapsed_ms());
     must(elapsed == said, "H7 the wall clock counts what it should", || {
         format!("{elapsed} ms count, the run says {said} ms")

@@ -9,13 +9,13 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// The process group of one call. Its number is used only while it cannot mean another group: until the leader, which is
 /// kept as a zombie for that, is reaped.
 #[derive(Clone, Debug)]
-pub(crate) struct Group(Arc<Mutex<State>>);
+pub(crate) struct ProcessGroup(Arc<Mutex<GroupState>>);
 
 /// The groups of all calls of this process that are not over.
-static LIVE: Mutex<Vec<Weak<Mutex<State>>>> = Mutex::new(Vec::new());
+static LIVE: Mutex<Vec<Weak<Mutex<GroupState>>>> = Mutex::new(Vec::new());
 
 #[derive(Debug, Default)]
-enum State {
+enum GroupState {
     #[default]
     NotBegun,
     Running(Pid),
@@ -25,22 +25,22 @@ enum State {
 
 /// Kills the group when it is dropped.
 #[derive(Debug)]
-pub(crate) struct KillOnDrop(pub(crate) Group);
+pub(crate) struct KillOnDrop(pub(crate) ProcessGroup);
 
 /// Kills all programs that command tools have started, with their groups. Call it when the process ends, because values
 /// that are dropped with a runtime may be dropped too late.
 pub fn kill_commands() {
     let live: Vec<_> = live().iter().filter_map(Weak::upgrade).collect();
     for group in live {
-        Group(group).kill();
+        ProcessGroup(group).kill();
     }
 }
 
-fn live() -> MutexGuard<'static, Vec<Weak<Mutex<State>>>> {
+fn live() -> MutexGuard<'static, Vec<Weak<Mutex<GroupState>>>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Group {
+impl ProcessGroup {
     /// A group that has not begun.
     pub(crate) fn new() -> Self {
         let group = Self(Arc::default());
@@ -53,12 +53,12 @@ impl Group {
     /// Starts the program, which must be the leader of a group of its own. `None`: the group was killed before.
     pub(crate) fn begin(&self, spawn: impl FnOnce() -> io::Result<Child>) -> io::Result<Option<Child>> {
         let mut state = self.state();
-        if !matches!(*state, State::NotBegun) {
+        if !matches!(*state, GroupState::NotBegun) {
             return Ok(None);
         }
         // A kill that comes now waits, and finds the group.
         let child = spawn()?;
-        *state = State::Running(Pid::from_child(&child));
+        *state = GroupState::Running(Pid::from_child(&child));
         Ok(Some(child))
     }
 
@@ -66,23 +66,23 @@ impl Group {
     pub(crate) fn kill(&self) {
         let mut state = self.state();
         match *state {
-            State::NotBegun => *state = State::Over,
-            State::Running(leader) => kill_all(leader),
-            State::Over => {}
+            GroupState::NotBegun => *state = GroupState::Over,
+            GroupState::Running(leader) => kill_all(leader),
+            GroupState::Over => {}
         }
     }
 
     /// Kills what is left of the group, and reaps its leader.
     pub(crate) fn end(&self, child: &mut Child) -> io::Result<ExitStatus> {
         let mut state = self.state();
-        if let State::Running(leader) = *state {
+        if let GroupState::Running(leader) = *state {
             kill_all(leader);
         }
-        *state = State::Over;
+        *state = GroupState::Over;
         child.wait()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GroupState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,8 +7,8 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-use super::group::{Group, KillOnDrop};
-use super::run::{Broken, Ended, Job, work};
+use super::group::{KillOnDrop, ProcessGroup};
+use super::run::{NoKnownEnd, ProgramEnd, ProgramJob, work};
 
 /// How many bytes of what it says are read.
 const MAX_BYTES: usize = 4_096;
@@ -45,7 +45,7 @@ impl HookCommand {
         let inherited =
             std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
         let variables = variables.into_iter().map(|(name, value)| (name, OsString::from(value)));
-        let job = Job {
+        let job = ProgramJob {
             program: program.into(),
             args: self.args.clone(),
             env: inherited.chain(variables).collect(),
@@ -55,7 +55,7 @@ impl HookCommand {
             max_bytes: MAX_BYTES,
             is_killed_at_max: false,
         };
-        let group = Group::new();
+        let group = ProcessGroup::new();
         let _guard = KillOnDrop(group.clone());
         let (send, receive) = oneshot::channel();
         let begun = thread::Builder::new().name("hook".to_owned()).spawn(move || {
@@ -64,9 +64,9 @@ impl HookCommand {
         });
         let failed = |error: io::Error| format!("`{program}` cannot be run: {error}; correct the command");
         begun.map_err(failed)?;
-        let Ended { status, stderr, .. } = match receive.await {
+        let ProgramEnd { status, stderr, .. } = match receive.await {
             Ok(Ok(ended)) => ended,
-            Ok(Err(Broken::NotBegun(error) | Broken::Begun(error))) => return Err(failed(error)),
+            Ok(Err(NoKnownEnd::NotBegun(error) | NoKnownEnd::Begun(error))) => return Err(failed(error)),
             Err(_) => return Err(format!("the thread of `{program}` panicked")),
         };
         if status.success() {

@@ -12,7 +12,7 @@ use loop_core::types::{Effect, Scope};
 use serde_json::{Value, json};
 
 use crate::connectors::charset::{self, REPLACED};
-use crate::connectors::command::run::Ended;
+use crate::connectors::command::run::ProgramEnd;
 use crate::connectors::command::settings::CommandOutput;
 use crate::connectors::fence::fenced;
 
@@ -34,7 +34,7 @@ pub(crate) struct Reader<'a> {
 
 impl Reader<'_> {
     /// The result of a program that has ended.
-    pub(crate) fn result(&self, ended: &Ended, scope: &Scope, mask: &Secrets) -> ToolResult {
+    pub(crate) fn result(&self, ended: &ProgramEnd, scope: &Scope, mask: &Secrets) -> ToolResult {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
         let Some(code) = ended.status.code() else {
             if ended.is_cut && self.only_reads() {
@@ -65,7 +65,7 @@ impl Reader<'_> {
         self.declaration.effect == Some(Effect::Read)
     }
 
-    fn success(&self, ended: &Ended, scope: &Scope, mask: &Secrets) -> ToolResult {
+    fn success(&self, ended: &ProgramEnd, scope: &Scope, mask: &Secrets) -> ToolResult {
         if self.output == CommandOutput::Json {
             match self.json(ended, scope, mask) {
                 Ok(result) => return result,
@@ -83,7 +83,7 @@ impl Reader<'_> {
         self.text(ended, scope, mask)
     }
 
-    fn json(&self, ended: &Ended, scope: &Scope, mask: &Secrets) -> Result<ToolResult, String> {
+    fn json(&self, ended: &ProgramEnd, scope: &Scope, mask: &Secrets) -> Result<ToolResult, String> {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
         if ended.is_cut {
             return Err(format!(
@@ -113,7 +113,7 @@ impl Reader<'_> {
         Ok(ToolResult::ok(name, summary(&value.to_string()), markdown, value))
     }
 
-    fn text(&self, ended: &Ended, scope: &Scope, mask: &Secrets) -> ToolResult {
+    fn text(&self, ended: &ProgramEnd, scope: &Scope, mask: &Secrets) -> ToolResult {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
         // What was done was done, so that a charset that is not known is no failure.
         let (said, why) = charset::shown(&ended.stdout, ended.is_cut);
@@ -161,7 +161,7 @@ impl Reader<'_> {
     }
 
     /// What happened to the program, and the end of what it said about it.
-    fn with_tail(&self, what: String, ended: &Ended, mask: &Secrets) -> String {
+    fn with_tail(&self, what: String, ended: &ProgramEnd, mask: &Secrets) -> String {
         let program = self.program.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         let (said, why) = charset::shown(&ended.stderr, /*is_cut*/ false);
         let text = mask.mask_message(&clean(&said).0);
@@ -178,7 +178,7 @@ impl Reader<'_> {
 }
 
 /// The signal in words.
-fn signal(ended: &Ended) -> String {
+fn signal(ended: &ProgramEnd) -> String {
     let Some(number) = ended.status.signal() else { return "the system".to_owned() };
     let name = match number {
         2 => " (interrupted)",

@@ -16,7 +16,7 @@ use rustix::io::ioctl_fionbio;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tokio::sync::oneshot;
 
-use crate::connectors::command::group::{Group, KillOnDrop};
+use crate::connectors::command::group::{KillOnDrop, ProcessGroup};
 use crate::connectors::command::sandbox::{self, Sandbox};
 
 /// How many bytes of the end of what a program says about its failure are kept.
@@ -33,7 +33,7 @@ const CHUNK: usize = 65_536;
 
 /// What is run, and how far.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct ProgramJob {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
     /// The whole environment.
@@ -48,7 +48,7 @@ pub(crate) struct Job {
 
 /// How a program ended, and what it said.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ProgramEnd {
     pub(crate) status: ExitStatus,
     /// At most `max_bytes`.
     pub(crate) stdout: Vec<u8>,
@@ -60,7 +60,7 @@ pub(crate) struct Ended {
 
 /// Why a run has no end that is known.
 #[derive(Debug)]
-pub(crate) enum Broken {
+pub(crate) enum NoKnownEnd {
     /// The program was not started.
     NotBegun(io::Error),
     /// It was, and then the system failed. It was killed.
@@ -71,8 +71,8 @@ pub(crate) enum Broken {
 ///
 /// # Errors
 /// The program cannot be started, or the system fails.
-pub(crate) async fn run(job: Job, context: &ToolContext) -> Result<Ended, Broken> {
-    let group = Group::new();
+pub(crate) async fn run(job: ProgramJob, context: &ToolContext) -> Result<ProgramEnd, NoKnownEnd> {
+    let group = ProcessGroup::new();
     let _guard = KillOnDrop(group.clone());
     let (send, mut receive) = oneshot::channel();
     let of_thread = group.clone();
@@ -81,8 +81,8 @@ pub(crate) async fn run(job: Job, context: &ToolContext) -> Result<Ended, Broken
         // Where the call is gone, so is the one who wants to know.
         let _ = send.send(work(&job, &of_thread));
     });
-    begun.map_err(Broken::NotBegun)?;
-    let panicked = || Broken::Begun(io::Error::other("the thread of the program panicked"));
+    begun.map_err(NoKnownEnd::NotBegun)?;
+    let panicked = || NoKnownEnd::Begun(io::Error::other("the thread of the program panicked"));
     let ended = match context.cancel.run_until_cancelled(&mut receive).await {
         Some(ended) => ended,
         None => {
@@ -97,23 +97,23 @@ pub(crate) async fn run(job: Job, context: &ToolContext) -> Result<Ended, Broken
     ended.unwrap_or_else(|_| Err(panicked()))
 }
 
-pub(crate) fn work(job: &Job, group: &Group) -> Result<Ended, Broken> {
+pub(crate) fn work(job: &ProgramJob, group: &ProcessGroup) -> Result<ProgramEnd, NoKnownEnd> {
     // On all errors from here on, nothing that was started stays.
     let _guard = KillOnDrop(group.clone());
-    sandbox::restrict_thread(job.sandbox.as_deref()).map_err(Broken::NotBegun)?;
-    let Some(mut child) = group.begin(|| spawn_when_written(job)).map_err(Broken::NotBegun)? else {
-        return Err(Broken::NotBegun(io::Error::other("cancelled")));
+    sandbox::restrict_thread(job.sandbox.as_deref()).map_err(NoKnownEnd::NotBegun)?;
+    let Some(mut child) = group.begin(|| spawn_when_written(job)).map_err(NoKnownEnd::NotBegun)? else {
+        return Err(NoKnownEnd::NotBegun(io::Error::other("cancelled")));
     };
     let mut pipes = Pipes::of(&mut child, job);
     let read = pipes.serve(&child, group);
     // Reaped in any case: a zombie would stay until this process ends.
-    let status = group.end(&mut child).map_err(Broken::Begun)?;
-    read.map_err(Broken::Begun)?;
-    Ok(Ended { status, stdout: pipes.output, is_cut: pipes.is_cut, stderr: pipes.error })
+    let status = group.end(&mut child).map_err(NoKnownEnd::Begun)?;
+    read.map_err(NoKnownEnd::Begun)?;
+    Ok(ProgramEnd { status, stdout: pipes.output, is_cut: pipes.is_cut, stderr: pipes.error })
 }
 
 /// Starts the program; one that is just being written, such as a script that is deployed, a moment later.
-fn spawn_when_written(job: &Job) -> io::Result<Child> {
+fn spawn_when_written(job: &ProgramJob) -> io::Result<Child> {
     for _ in 0..BUSY_TRIES {
         match spawn(job) {
             Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => thread::sleep(BUSY_WAIT),
@@ -123,7 +123,7 @@ fn spawn_when_written(job: &Job) -> io::Result<Child> {
     spawn(job)
 }
 
-fn spawn(job: &Job) -> io::Result<Child> {
+fn spawn(job: &ProgramJob) -> io::Result<Child> {
     let stdin = if job.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
     Command::new(&job.program)
         .args(&job.args)
@@ -154,7 +154,7 @@ struct Pipes {
 }
 
 impl Pipes {
-    fn of(child: &mut Child, job: &Job) -> Self {
+    fn of(child: &mut Child, job: &ProgramJob) -> Self {
         Self {
             stdin: child.stdin.take(),
             stdout: child.stdout.take(),
@@ -171,7 +171,7 @@ impl Pipes {
     }
 
     /// Reads and writes until the program has ended and what it said is read.
-    fn serve(&mut self, child: &Child, group: &Group) -> io::Result<()> {
+    fn serve(&mut self, child: &Child, group: &ProcessGroup) -> io::Result<()> {
         let ends = [
             self.stdin.as_ref().map(AsFd::as_fd),
             self.stdout.as_ref().map(AsFd::as_fd),
@@ -219,7 +219,7 @@ impl Pipes {
         }
     }
 
-    fn read_output(&mut self, group: &Group) -> io::Result<()> {
+    fn read_output(&mut self, group: &ProcessGroup) -> io::Result<()> {
         let Some(end) = &mut self.stdout else { return Ok(()) };
         match end.read(&mut self.chunk) {
             Ok(0) => self.stdout = None,

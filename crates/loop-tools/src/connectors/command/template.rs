@@ -6,19 +6,19 @@ use serde_json::{Map, Value};
 
 use crate::connectors::command::program::takes_script_after;
 use crate::connectors::error::ConnectorError;
-use crate::connectors::placeholders::{Given, KEY, OWN, Part, parts};
+use crate::connectors::placeholders::{KEY, OWN, TextPart, Values, parts};
 use crate::connectors::scope::stated_part_of;
 
 /// The arguments of a program, and what it reads, with placeholders.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
-    args: Vec<Element>,
-    stdin: Option<Element>,
+    args: Vec<ArrayElement>,
+    stdin: Option<ArrayElement>,
 }
 
 /// One element of the array as it is written.
 #[derive(Clone, Debug)]
-struct Element {
+struct ArrayElement {
     pieces: Vec<Piece>,
     /// Whether it comes after a `--`, where a program takes nothing for an option any more.
     is_behind_dashes: bool,
@@ -42,7 +42,7 @@ struct Parameter {
 
 /// What a program is started with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Filled {
+pub(crate) struct FilledCommand {
     pub(crate) args: Vec<String>,
     pub(crate) stdin: Option<String>,
 }
@@ -59,19 +59,19 @@ impl Template {
         schema: &Value,
         target: Option<&str>,
     ) -> Result<Self, ConnectorError> {
-        let declared = Declared::of(schema);
+        let declared = DeclaredParameters::of(schema);
         let mut is_behind_dashes = false;
-        let mut elements: Vec<Element> = Vec::new();
+        let mut elements: Vec<ArrayElement> = Vec::new();
         for (at, text) in args.iter().enumerate() {
             let wrong = |message: String| ConnectorError::Setting { key: "args", message };
             let pieces = pieces(text, &declared).map_err(wrong)?;
-            let element = Element { pieces, is_behind_dashes };
+            let element = ArrayElement { pieces, is_behind_dashes };
             let before = at.checked_sub(1).and_then(|at| args.get(at)).map(String::as_str);
             element.check(text, before, program).map_err(wrong)?;
             is_behind_dashes |= text == "--";
             elements.push(element);
         }
-        let stdin = stdin.map(|text| -> Result<Element, ConnectorError> {
+        let stdin = stdin.map(|text| -> Result<ArrayElement, ConnectorError> {
             let wrong = |message: String| ConnectorError::Setting { key: "stdin", message };
             let pieces = pieces(text, &declared).map_err(wrong)?;
             let has_array = pieces
@@ -80,7 +80,7 @@ impl Template {
             if has_array {
                 return Err(wrong(format!("`{text}` has a list in it, which is for `args`; declare a text")));
             }
-            Ok(Element { pieces, is_behind_dashes: true })
+            Ok(ArrayElement { pieces, is_behind_dashes: true })
         });
         let template = Self { args: elements, stdin: stdin.transpose()? };
         let unused = declared.names().find(|name| Some(*name) != target && !template.uses(name));
@@ -103,7 +103,7 @@ impl Template {
     ///
     /// # Errors
     /// A value that the program must not be given, in words for the caller.
-    pub(crate) fn fill(&self, given: &Given<'_>) -> Result<Filled, String> {
+    pub(crate) fn fill(&self, given: &Values<'_>) -> Result<FilledCommand, String> {
         let mut args = Vec::new();
         for element in &self.args {
             for text in element.fill(given)?.into_iter().flatten() {
@@ -111,7 +111,7 @@ impl Template {
             }
         }
         let stdin = self.stdin.as_ref().map(|element| element.fill(given)).transpose()?;
-        Ok(Filled { args, stdin: stdin.flatten().map(|texts| texts.concat()) })
+        Ok(FilledCommand { args, stdin: stdin.flatten().map(|texts| texts.concat()) })
     }
 
     fn pieces(&self) -> impl Iterator<Item = &Piece> {
@@ -123,7 +123,7 @@ impl Template {
     }
 }
 
-impl Element {
+impl ArrayElement {
     /// Refuses a place at which a value could be something else than a value.
     fn check(&self, text: &str, before: Option<&str>, program: &Path) -> Result<(), String> {
         if self.pieces.iter().all(|piece| matches!(piece, Piece::Literal(_))) {
@@ -160,9 +160,7 @@ impl Element {
         }
         // One with a `=` has its value.
         let is_option = |text: &&str| text.starts_with('-') && text.len() > 1 && !text.contains('=');
-        let Some(option) = before.filter(is_option) else {
-            return Ok(());
-        };
+        let Some(option) = before.filter(is_option) else { return Ok(()) };
         let may_be_absent = self.pieces.iter().find_map(|piece| match piece {
             Piece::Parameter(it) => {
                 (it.is_array || (it.default.is_none() && !it.is_required)).then_some(&it.name)
@@ -179,7 +177,7 @@ impl Element {
     }
 
     /// Its texts: those of a list, else one. `None`: a value is not given, and half an element would mean something else.
-    fn fill(&self, given: &Given<'_>) -> Result<Option<Vec<String>>, String> {
+    fn fill(&self, given: &Values<'_>) -> Result<Option<Vec<String>>, String> {
         let values = self.pieces.iter().map(|piece| piece.value(given));
         let values = values.collect::<Result<Option<Vec<_>>, _>>()?.map(|values| values.concat());
         Ok(values.map(|values| if self.pieces.len() == 1 { values } else { vec![values.concat()] }))
@@ -197,7 +195,7 @@ impl Element {
 }
 
 impl Piece {
-    fn value(&self, given: &Given<'_>) -> Result<Option<Vec<String>>, String> {
+    fn value(&self, given: &Values<'_>) -> Result<Option<Vec<String>>, String> {
         let text = match self {
             Self::Literal(text) => text.clone(),
             Self::Own(KEY) => given.key.to_owned(),
@@ -247,12 +245,12 @@ fn checked(name: &str, text: String) -> Result<String, String> {
 }
 
 /// The parameters that a schema declares.
-struct Declared<'a> {
+struct DeclaredParameters<'a> {
     properties: Option<&'a Map<String, Value>>,
     required: Vec<&'a str>,
 }
 
-impl<'a> Declared<'a> {
+impl<'a> DeclaredParameters<'a> {
     fn of(schema: &'a Value) -> Self {
         let required = schema.get("required").and_then(Value::as_array);
         Self {
@@ -289,15 +287,15 @@ impl<'a> Declared<'a> {
 }
 
 /// The pieces of one element. `{{` and `}}` are braces.
-fn pieces(text: &str, declared: &Declared<'_>) -> Result<Vec<Piece>, String> {
+fn pieces(text: &str, declared: &DeclaredParameters<'_>) -> Result<Vec<Piece>, String> {
     let parts = parts(text)
         .ok_or_else(|| format!("`{text}` has a brace alone; write `{{{{` or `}}}}` for a brace"))?;
     let pieces = parts.into_iter().map(|part| match part {
-        Part::Placeholder(name) => declared.piece(&name),
-        Part::Text(text) if text.contains('\0') => {
+        TextPart::Placeholder(name) => declared.piece(&name),
+        TextPart::Text(text) if text.contains('\0') => {
             Err("it has a NUL character in it; take that out".to_owned())
         }
-        Part::Text(text) => Ok(Piece::Literal(text)),
+        TextPart::Text(text) => Ok(Piece::Literal(text)),
     });
     let pieces: Vec<_> = pieces.collect::<Result<_, _>>()?;
     Ok(if pieces.is_empty() { vec![Piece::Literal(String::new())] } else { pieces })

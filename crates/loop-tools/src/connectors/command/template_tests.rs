@@ -41,7 +41,7 @@ fn read(program: &str, args: &[&str], stdin: Option<&str>) -> Result<Template, S
 
 fn fill(args: &[&str], parameters: &Value) -> Result<Vec<String>, String> {
     let scope = Scope { account: Some("A-7".into()), asset: Some("--all".into()), ..Scope::default() };
-    let values = Given { parameters, scope: &scope, key: "run-1/1/action-0" };
+    let values = Values { parameters, scope: &scope, key: "run-1/1/action-0" };
     read("/usr/bin/git", args, None).unwrap().fill(&values).map(|filled| filled.args)
 }
 
@@ -194,7 +194,7 @@ fn the_scope_and_the_key_are_filled_in_and_never_left_out() {
 fn what_a_program_reads_may_begin_with_anything() {
     let template = read("/usr/bin/tee", &["a.txt"], Some("Dear {path},\n{must}")).unwrap();
     let fill = |parameters: Value| {
-        let values = Given { parameters: &parameters, scope: &Scope::default(), key: "k" };
+        let values = Values { parameters: &parameters, scope: &Scope::default(), key: "k" };
         template.fill(&values).unwrap().stdin
     };
     assert_eq!(fill(json!({ "path": "-x", "must": "--" })).unwrap(), "Dear -x,\n--");

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use crate::connectors::command::environment::secrets_of;
 use crate::connectors::command::output::Reader;
 use crate::connectors::command::program;
-use crate::connectors::command::run::{self, Broken, Job};
+use crate::connectors::command::run::{self, NoKnownEnd, ProgramJob};
 use crate::connectors::command::sandbox::{Sandbox, SandboxFolders};
 use crate::connectors::command::settings::CommandSettings;
 use crate::connectors::command::template::Template;
 use crate::connectors::error::{ConnectorError, one_line};
-use crate::connectors::placeholders::Given;
+use crate::connectors::placeholders::Values;
 
 /// A tool that runs one program: its parameters are filled into an array of arguments, its output is the result.
 ///
@@ -84,7 +84,7 @@ impl Tool for CommandTool {
 
     async fn call(&self, parameters: Value, context: &ToolContext, credentials: &Credentials) -> ToolResult {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
-        let values = Given { parameters: &parameters, scope: &context.scope, key: &context.key };
+        let values = Values { parameters: &parameters, scope: &context.scope, key: &context.key };
         let filled = match self.template.fill(&values) {
             Ok(filled) => filled,
             Err(message) => return ToolResult::invalid_input(name, title, message),
@@ -93,7 +93,7 @@ impl Tool for CommandTool {
             Ok(env) => env,
             Err(message) => return ToolResult::failed(name, title, message),
         };
-        let job = Job {
+        let job = ProgramJob {
             program: self.program.clone(),
             args: filled.args,
             env,
@@ -108,11 +108,11 @@ impl Tool for CommandTool {
         let mask = secrets_of(&self.settings.secret_env, credentials);
         match ended {
             Ok(ended) => self.reader().result(&ended, &context.scope, &mask),
-            Err(Broken::NotBegun(error)) if error.raw_os_error() == Some(TOO_LONG) => {
+            Err(NoKnownEnd::NotBegun(error)) if error.raw_os_error() == Some(TOO_LONG) => {
                 let message = "the arguments are longer than the system permits; give shorter ones";
                 ToolResult::invalid_input(name, title, message)
             }
-            Err(Broken::NotBegun(error)) => {
+            Err(NoKnownEnd::NotBegun(error)) => {
                 let program = self.program.display();
                 ToolResult::failed(
                     name,
@@ -120,7 +120,7 @@ impl Tool for CommandTool {
                     format!("`{program}` could not be started: {}", one_line(error)),
                 )
             }
-            Err(Broken::Begun(error)) => {
+            Err(NoKnownEnd::Begun(error)) => {
                 let message = format!("the program was killed: {}", one_line(error));
                 ToolResult::in_doubt(name, title, message)
             }

@@ -268,7 +268,7 @@ async fn a_call_that_is_cancelled_before_it_begins_starts_nothing() {
     let result = tool.call(json!({}), &context, &Credentials::none()).await;
     assert!(!result.success);
     assert!(until(|| alive(&mark).is_empty()).await);
-    let group = crate::connectors::command::group::Group::new();
+    let group = crate::connectors::command::group::ProcessGroup::new();
     group.kill();
     assert!(group.begin(|| panic!("it began")).unwrap().is_none());
 }

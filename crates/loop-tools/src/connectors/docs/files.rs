@@ -80,17 +80,13 @@ impl Files {
         let mut entries = fs::read_dir(folder)?.collect::<std::io::Result<Vec<_>>>()?;
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
-            let Ok(name) = entry.file_name().into_string() else {
-                continue;
-            };
+            let Ok(name) = entry.file_name().into_string() else { continue };
             if name.starts_with('.') {
                 continue;
             }
             let path = format!("{prefix}{name}");
             // Follows links, so that what a link leads to is judged by where it is.
-            let Ok(place) = entry.path().canonicalize() else {
-                continue;
-            };
+            let Ok(place) = entry.path().canonicalize() else { continue };
             let Ok(below) = place.strip_prefix(root) else {
                 self.left_out.push(format!("{path}: leads out of the folder"));
                 continue;

@@ -129,9 +129,7 @@ impl Field {
         let average = f64::from(self.lengths.iter().sum::<u32>()) / texts.max(1.0);
         let mut scores: BTreeMap<usize, f64> = BTreeMap::new();
         for word in requested {
-            let Some(postings) = self.postings.get(*word) else {
-                continue;
-            };
+            let Some(postings) = self.postings.get(*word) else { continue };
             let holding = postings.len() as f64;
             let rarity = (1.0 + (texts - holding + 0.5) / (holding + 0.5)).ln();
             for (at, count) in postings {

@@ -25,14 +25,14 @@ pub(crate) struct Folder {
 
 /// A path below the folder that has no link in it, and no `..`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FolderPath {
     path: PathBuf,
     shown: String,
 }
 
 /// Why something is not done, in words for the one who wanted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum Refusal {
     /// Another path or another value may do.
     Input(String),
     /// The system fails.
@@ -71,16 +71,16 @@ impl Folder {
     }
 
     /// Where a path leads to that is there. Links are followed as long as they stay below the folder.
-    pub(crate) fn place(&self, path: &str) -> Result<Place, Refused> {
+    pub(crate) fn place(&self, path: &str) -> Result<FolderPath, Refusal> {
         // The handle keeps everything inside; this says what is meant by a path with a NUL.
         if path.contains('\0') {
-            return Err(Refused::Input("the path has a NUL character in it".to_owned()));
+            return Err(Refusal::Input("the path has a NUL character in it".to_owned()));
         }
         let path = path.trim_start_matches("./");
         let path = if path.is_empty() { "." } else { path };
         let real = self.root.canonicalize(path).map_err(|error| refused(path, &error))?;
-        let place = Place::of(&real)
-            .ok_or_else(|| Refused::Input(format!("`{}` has a name that is not text", shown(path))))?;
+        let place = FolderPath::of(&real)
+            .ok_or_else(|| Refusal::Input(format!("`{}` has a name that is not text", shown(path))))?;
         // What a link leads to is judged as what it is.
         if place.is_hidden() {
             return Err(missing(path));
@@ -89,12 +89,12 @@ impl Folder {
     }
 
     /// Whether there is a file at this place for the tool.
-    pub(crate) fn includes(&self, place: &Place) -> bool {
+    pub(crate) fn includes(&self, place: &FolderPath) -> bool {
         self.include.as_ref().is_none_or(|include| include.is_match(&place.path))
     }
 
     /// Opens a folder. No link is followed, so what was judged is what is opened.
-    pub(crate) fn folder(&self, place: &Place) -> Result<Dir, Refused> {
+    pub(crate) fn folder(&self, place: &FolderPath) -> Result<Dir, Refusal> {
         let failed = |error: io::Error| refused(&place.shown, &error);
         let mut folder = self.root.try_clone().map_err(failed)?;
         for name in place.path.components().filter(|part| !matches!(part, Component::CurDir)) {
@@ -104,7 +104,7 @@ impl Folder {
     }
 
     /// The file at a path.
-    pub(crate) fn file(&self, path: &str) -> Result<(Place, File), Refused> {
+    pub(crate) fn file(&self, path: &str) -> Result<(FolderPath, File), Refusal> {
         let place = self.place(path)?;
         let (parent, name) = place.split().ok_or_else(|| is_a_folder(path))?;
         let folder = self.folder(&parent)?;
@@ -116,11 +116,11 @@ impl Folder {
     }
 
     /// The folder, and the name in it, of a file that need not be there.
-    pub(crate) fn place_to_write(&self, path: &str) -> Result<(Place, Dir, String), Refused> {
+    pub(crate) fn place_to_write(&self, path: &str) -> Result<(FolderPath, Dir, String), Refusal> {
         let wrong =
-            || Refused::Input(format!("`{}` is not the name of a file below the folder", shown(path)));
+            || Refusal::Input(format!("`{}` is not the name of a file below the folder", shown(path)));
         if path.contains('\0') {
-            return Err(Refused::Input("the path has a NUL character in it".to_owned()));
+            return Err(Refusal::Input("the path has a NUL character in it".to_owned()));
         }
         // The name is the last part as it is written, for there may be nothing yet to follow.
         let Some(Component::Normal(name)) = Path::new(path).components().next_back() else {
@@ -134,7 +134,7 @@ impl Folder {
         let parent = self.place(parent)?;
         let place = parent.join(&name);
         if place.is_hidden() || !self.includes(&place) {
-            return Err(Refused::Input(format!(
+            return Err(Refusal::Input(format!(
                 "`{}` is not among the files that this tool writes",
                 shown(path)
             )));
@@ -143,7 +143,7 @@ impl Folder {
     }
 }
 
-impl Place {
+impl FolderPath {
     /// The top of the folder.
     pub(crate) fn top() -> Self {
         Self { path: PathBuf::new(), shown: String::new() }
@@ -203,10 +203,10 @@ pub(crate) enum NotOpened {
 
 impl NotOpened {
     /// The reason for this path.
-    pub(crate) fn of(self, path: &str) -> Refused {
+    pub(crate) fn of(self, path: &str) -> Refusal {
         match self {
             Self::System(error) => refused(path, &error),
-            Self::NotAFile => Refused::Input(format!("`{}` is not a regular file", shown(path))),
+            Self::NotAFile => Refusal::Input(format!("`{}` is not a regular file", shown(path))),
         }
     }
 }
@@ -246,24 +246,24 @@ pub(crate) fn globs(patterns: &[String]) -> Result<GlobSet, ConnectorError> {
 }
 
 /// What the system says, in words that show nothing of what is outside.
-fn refused(path: &str, error: &io::Error) -> Refused {
+fn refused(path: &str, error: &io::Error) -> Refusal {
     let shown = shown(path);
     match (error.kind(), error.raw_os_error()) {
         (io::ErrorKind::NotFound | io::ErrorKind::NotADirectory, _) => missing(path),
         // Not the system's: the path leads out.
         (io::ErrorKind::PermissionDenied, None) => {
-            Refused::Input(format!("`{shown}` leads out of the folder"))
+            Refusal::Input(format!("`{shown}` leads out of the folder"))
         }
-        _ => Refused::Input(format!("`{shown}` cannot be opened: {}", one_line(error))),
+        _ => Refusal::Input(format!("`{shown}` cannot be opened: {}", one_line(error))),
     }
 }
 
-fn missing(path: &str) -> Refused {
-    Refused::Input(format!("there is no file `{}`", shown(path)))
+fn missing(path: &str) -> Refusal {
+    Refusal::Input(format!("there is no file `{}`", shown(path)))
 }
 
-fn is_a_folder(path: &str) -> Refused {
-    Refused::Input(format!("`{}` is a folder", shown(path)))
+fn is_a_folder(path: &str) -> Refusal {
+    Refusal::Input(format!("`{}` is a folder", shown(path)))
 }
 
 type Decoded<R> = encoding_rs_io::DecodeReaderBytes<io::Chain<io::Cursor<Vec<u8>>, R>, Vec<u8>>;

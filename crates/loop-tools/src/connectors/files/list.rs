@@ -4,11 +4,11 @@ use crate::CancellationToken;
 use jiff::{Timestamp, Unit};
 use serde_json::{Value, json};
 
-use crate::connectors::files::folder::{Folder, Refused};
-use crate::connectors::files::walk::{Step, Walk};
+use crate::connectors::files::folder::{Folder, Refusal};
+use crate::connectors::files::walk::{FolderWalk, Step};
 
 /// What was found.
-pub(crate) struct Listed {
+pub(crate) struct ListedFiles {
     pub(crate) rows: Vec<Value>,
     /// Whether there are more.
     pub(crate) is_cut: bool,
@@ -21,9 +21,9 @@ pub(crate) fn list(
     parameters: &Value,
     max_results: usize,
     cancel: &CancellationToken,
-) -> Result<Listed, Refused> {
+) -> Result<ListedFiles, Refusal> {
     let text = |name: &str| parameters.get(name).and_then(Value::as_str);
-    let mut walk = Walk::new(folder, text("glob"), cancel)?;
+    let mut walk = FolderWalk::new(folder, text("glob"), cancel)?;
     let (mut rows, mut is_cut) = (Vec::new(), false);
     walk.below(text("path"), &mut |found| {
         if rows.len() >= max_results {
@@ -39,5 +39,5 @@ pub(crate) fn list(
         }));
         Ok(Step::Next)
     })?;
-    Ok(Listed { rows, is_cut, left_out: walk.left_out })
+    Ok(ListedFiles { rows, is_cut, left_out: walk.left_out })
 }

@@ -6,7 +6,7 @@ use crate::CancellationToken;
 use serde_json::Value;
 
 use crate::connectors::error::one_line;
-use crate::connectors::files::folder::{Folder, Refused, as_text, shown};
+use crate::connectors::files::folder::{Folder, Refusal, as_text, shown};
 
 /// The most bytes of a file through which lines are counted.
 const SCANNED_MAX: u64 = 64 << 20;
@@ -33,17 +33,17 @@ pub(crate) fn read(
     parameters: &Value,
     max_bytes: usize,
     cancel: &CancellationToken,
-) -> Result<Lines, Refused> {
+) -> Result<Lines, Refusal> {
     let path = parameters.get("path").and_then(Value::as_str).unwrap_or_default();
     let number = |name: &str| parameters.get(name).and_then(Value::as_u64);
     let (from, to) = (number("from").unwrap_or(1).max(1), number("to"));
     if to.is_some_and(|to| to < from) {
-        return Err(Refused::Input(format!("`to` is before `from`, which is {from}")));
+        return Err(Refusal::Input(format!("`to` is before `from`, which is {from}")));
     }
     let (place, file) = folder.file(path)?;
     let mut taken = file.into_std().take(SCANNED_MAX);
-    let failed = |error: std::io::Error| Refused::Failed(one_line(error));
-    let unread = |why| Refused::Input(format!("`{}` is {why}", shown(path)));
+    let failed = |error: std::io::Error| Refusal::Failed(one_line(error));
+    let unread = |why| Refusal::Input(format!("`{}` is {why}", shown(path)));
     let (text, is_decoded) = as_text(&mut taken).map_err(failed)?.map_err(unread)?;
     let mut reader = BufReader::new(text);
     let mut lines = Lines {
@@ -57,7 +57,7 @@ pub(crate) fn read(
     let (mut at, mut bytes, mut is_end) = (0_u64, 0_usize, false);
     loop {
         if cancel.is_cancelled() {
-            return Err(Refused::Cancelled);
+            return Err(Refusal::Cancelled);
         }
         // One line is read no further than it could be returned.
         let room = (max_bytes - bytes.min(max_bytes)) as u64;
@@ -112,14 +112,14 @@ impl Lines {
 }
 
 /// What is said of a file that is not text.
-pub(crate) fn is_binary(path: &str) -> Refused {
-    Refused::Input(format!("`{}` is binary: it has a NUL byte in it", shown(path)))
+pub(crate) fn is_binary(path: &str) -> Refusal {
+    Refusal::Input(format!("`{}` is binary: it has a NUL byte in it", shown(path)))
 }
 
 /// Reads to the end of a line that is not wanted, without keeping it.
-fn skip_line(reader: &mut impl std::io::BufRead, path: &str) -> Result<(), Refused> {
+fn skip_line(reader: &mut impl std::io::BufRead, path: &str) -> Result<(), Refusal> {
     loop {
-        let ready = reader.fill_buf().map_err(|error| Refused::Failed(one_line(error)))?;
+        let ready = reader.fill_buf().map_err(|error| Refusal::Failed(one_line(error)))?;
         if ready.contains(&0) {
             return Err(is_binary(path));
         }

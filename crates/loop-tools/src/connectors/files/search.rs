@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::connectors::charset;
 use crate::connectors::error::one_line;
-use crate::connectors::files::folder::{Folder, Refused};
-use crate::connectors::files::walk::{Step, Walk};
+use crate::connectors::files::folder::{Folder, Refusal};
+use crate::connectors::files::walk::{FolderWalk, Step};
 
 /// The most bytes of a file that is searched; a larger one is left out.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -26,7 +26,7 @@ const PATTERN_BYTES: usize = 1 << 20;
 /// What was found.
 pub(crate) struct Matches {
     /// In the order of the paths.
-    pub(crate) found: Vec<Match>,
+    pub(crate) found: Vec<MatchedLine>,
     /// Whether there are more.
     pub(crate) is_cut: bool,
     /// What was not searched, and why.
@@ -34,7 +34,7 @@ pub(crate) struct Matches {
 }
 
 /// A line that matches.
-pub(crate) struct Match {
+pub(crate) struct MatchedLine {
     pub(crate) path: String,
     pub(crate) line: u64,
     pub(crate) text: String,
@@ -44,15 +44,16 @@ pub(crate) struct Match {
 pub(crate) fn search(
     folder: &Folder,
     parameters: &Value,
-    (max_results, max_bytes): (usize, usize),
+    max_results: usize,
+    max_bytes: usize,
     cancel: &CancellationToken,
-) -> Result<Matches, Refused> {
+) -> Result<Matches, Refusal> {
     let text = |name: &str| parameters.get(name).and_then(Value::as_str);
     let flag = |name: &str| parameters.get(name).and_then(Value::as_bool).unwrap_or_default();
     let matcher = matcher(text("pattern").unwrap_or_default(), flag("regex"), flag("ignore_case"))?;
-    let mut walk = Walk::new(folder, text("glob"), cancel)?;
+    let mut walk = FolderWalk::new(folder, text("glob"), cancel)?;
     let mut searcher = searcher();
-    let mut all = Collected { found: Vec::new(), is_cut: false, bytes: 0, max_results, max_bytes };
+    let mut all = CollectedMatches { found: Vec::new(), is_cut: false, bytes: 0, max_results, max_bytes };
     let (mut left_out, mut searched) = (Vec::new(), 0_u64);
     walk.below(text("path"), &mut |found| {
         let path = found.place.shown();
@@ -89,7 +90,7 @@ pub(crate) fn search(
         });
         if let Err(error) = searcher.search_slice(&matcher, text.as_bytes(), sink) {
             if cancel.is_cancelled() {
-                return Err(Refused::Cancelled);
+                return Err(Refusal::Cancelled);
             }
             left_out.push(format!("{path}: {}", one_line(error)));
         }
@@ -100,15 +101,15 @@ pub(crate) fn search(
 }
 
 /// The matches so far.
-struct Collected {
-    found: Vec<Match>,
+struct CollectedMatches {
+    found: Vec<MatchedLine>,
     is_cut: bool,
     bytes: usize,
     max_results: usize,
     max_bytes: usize,
 }
 
-impl Collected {
+impl CollectedMatches {
     /// Takes one more; gives whether the search goes on.
     fn add(&mut self, path: &str, line: u64, text: &str) -> bool {
         let text = short(text.trim_end_matches(['\n', '\r']));
@@ -117,12 +118,12 @@ impl Collected {
             self.is_cut = true;
             return false;
         }
-        self.found.push(Match { path: path.to_owned(), line, text });
+        self.found.push(MatchedLine { path: path.to_owned(), line, text });
         true
     }
 }
 
-fn matcher(pattern: &str, is_regex: bool, ignores_case: bool) -> Result<RegexMatcher, Refused> {
+fn matcher(pattern: &str, is_regex: bool, ignores_case: bool) -> Result<RegexMatcher, Refusal> {
     let mut builder = RegexMatcherBuilder::new();
     builder
         .fixed_strings(!is_regex)
@@ -135,7 +136,7 @@ fn matcher(pattern: &str, is_regex: bool, ignores_case: bool) -> Result<RegexMat
         .nest_limit(50);
     builder
         .build(pattern)
-        .map_err(|error| Refused::Input(format!("the pattern is not valid: {}", one_line(error))))
+        .map_err(|error| Refusal::Input(format!("the pattern is not valid: {}", one_line(error))))
 }
 
 fn searcher() -> Searcher {

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use crate::connectors::charset::REPLACED;
 use crate::connectors::error::ConnectorError;
 use crate::connectors::fence::fenced;
-use crate::connectors::files::folder::{Folder, Refused};
-use crate::connectors::files::list::{self, Listed};
+use crate::connectors::files::folder::{Folder, Refusal};
+use crate::connectors::files::list::{self, ListedFiles};
 use crate::connectors::files::read::{self, Lines};
 use crate::connectors::files::search::{self, Matches};
 use crate::connectors::files::settings::{FilesSettings, FilesWork};
-use crate::connectors::files::write::{self, Written};
+use crate::connectors::files::write::{self, FileChange};
 
 /// A tool over the files of one folder: it lists, reads, searches, writes or patches, one of them.
 ///
@@ -32,11 +32,11 @@ pub struct FilesTool {
 }
 
 /// What a piece of work came to.
-enum Done {
-    Listed(Listed),
+enum FileResult {
+    Listed(ListedFiles),
     Lines(Lines),
     Matches(Matches),
-    Written(Written),
+    Written(FileChange),
 }
 
 impl FilesTool {
@@ -61,33 +61,33 @@ impl FilesTool {
         Ok(Self { declaration, folder, work: *work, max_bytes: *max_bytes, max_results: *max_results })
     }
 
-    fn work(&self, parameters: &Value, cancel: &CancellationToken) -> Result<Done, Refused> {
+    fn work(&self, parameters: &Value, cancel: &CancellationToken) -> Result<FileResult, Refusal> {
         let (folder, max_bytes, max_results) = (&*self.folder, self.max_bytes, self.max_results);
         match self.work {
-            FilesWork::List => list::list(folder, parameters, max_results, cancel).map(Done::Listed),
-            FilesWork::Read => read::read(folder, parameters, max_bytes, cancel).map(Done::Lines),
+            FilesWork::List => list::list(folder, parameters, max_results, cancel).map(FileResult::Listed),
+            FilesWork::Read => read::read(folder, parameters, max_bytes, cancel).map(FileResult::Lines),
             FilesWork::Search => {
-                search::search(folder, parameters, (max_results, max_bytes), cancel).map(Done::Matches)
+                search::search(folder, parameters, max_results, max_bytes, cancel).map(FileResult::Matches)
             }
-            FilesWork::Write => write::write(folder, parameters, max_bytes, cancel).map(Done::Written),
-            FilesWork::Patch => write::patch(folder, parameters, max_bytes, cancel).map(Done::Written),
+            FilesWork::Write => write::write(folder, parameters, max_bytes, cancel).map(FileResult::Written),
+            FilesWork::Patch => write::patch(folder, parameters, max_bytes, cancel).map(FileResult::Written),
         }
     }
 
-    fn result(&self, done: Result<Done, Refused>, scope: &Scope) -> ToolResult {
+    fn result(&self, done: Result<FileResult, Refusal>, scope: &Scope) -> ToolResult {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
         match done {
-            Err(Refused::Input(message)) => ToolResult::invalid_input(name, title, message),
-            Err(Refused::Failed(message)) => ToolResult::failed(name, title, message),
-            Err(Refused::Cancelled) => ToolResult::failed(name, title, "cancelled"),
-            Ok(Done::Listed(listed)) => self.listed(listed, scope),
-            Ok(Done::Lines(lines)) => self.lines(&lines, scope),
-            Ok(Done::Matches(matches)) => self.matches(&matches, scope),
-            Ok(Done::Written(written)) => self.written(&written, scope),
+            Err(Refusal::Input(message)) => ToolResult::invalid_input(name, title, message),
+            Err(Refusal::Failed(message)) => ToolResult::failed(name, title, message),
+            Err(Refusal::Cancelled) => ToolResult::failed(name, title, "cancelled"),
+            Ok(FileResult::Listed(listed)) => self.listed(listed, scope),
+            Ok(FileResult::Lines(lines)) => self.lines(&lines, scope),
+            Ok(FileResult::Matches(matches)) => self.matches(&matches, scope),
+            Ok(FileResult::Written(written)) => self.written(&written, scope),
         }
     }
 
-    fn listed(&self, listed: Listed, scope: &Scope) -> ToolResult {
+    fn listed(&self, listed: ListedFiles, scope: &Scope) -> ToolResult {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
         let count = listed.rows.len();
         let mut result =
@@ -155,9 +155,9 @@ impl FilesTool {
         ToolResult::ok(name, summary, markdown, data).with_left_out(title, &matches.left_out)
     }
 
-    fn written(&self, written: &Written, scope: &Scope) -> ToolResult {
+    fn written(&self, written: &FileChange, scope: &Scope) -> ToolResult {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
-        let Written { path, bytes, is_new, lines_removed, lines_added, line } = written;
+        let FileChange { path, bytes, is_new, lines_removed, lines_added, line } = written;
         let says = match (line, is_new) {
             (Some(line), _) => {
                 format!(
@@ -187,7 +187,7 @@ impl Tool for FilesTool {
         let _stop_on_leaving = cancel.clone().drop_guard();
         let tool = self.clone();
         let done = tokio::task::spawn_blocking(move || tool.work(&parameters, &cancel)).await;
-        self.result(done.unwrap_or_else(|error| Err(Refused::Failed(error.to_string()))), &context.scope)
+        self.result(done.unwrap_or_else(|error| Err(Refusal::Failed(error.to_string()))), &context.scope)
     }
 }
 

@@ -67,10 +67,10 @@ fn check(seen: &Observation, status: Status, text: &str) {
 /// The text of a file, or why not.
 fn text_of(tool: &FilesTool, path: &str) -> Result<String, String> {
     match tool.work(&json!({ "path": path }), &CancellationToken::new()) {
-        Ok(Done::Lines(lines)) => Ok(lines.lines.join("\n")),
+        Ok(FileResult::Lines(lines)) => Ok(lines.lines.join("\n")),
         Ok(_) => panic!("it is a tool that reads"),
-        Err(Refused::Input(message) | Refused::Failed(message)) => Err(message),
-        Err(Refused::Cancelled) => panic!("nobody cancelled it"),
+        Err(Refusal::Input(message) | Refusal::Failed(message)) => Err(message),
+        Err(Refusal::Cancelled) => panic!("nobody cancelled it"),
     }
 }
 
@@ -288,7 +288,9 @@ fn a_path_reaches_a_file_of_the_folder_or_nothing() {
 fn a_walk_follows_no_link_and_a_search_finds_nothing_outside() {
     let world = traps();
     let cancel = CancellationToken::new();
-    let Ok(Done::Listed(listed)) = world.tool(FilesWork::List).work(&json!({}), &cancel) else { panic!() };
+    let Ok(FileResult::Listed(listed)) = world.tool(FilesWork::List).work(&json!({}), &cancel) else {
+        panic!()
+    };
     let paths: Vec<&str> = listed.rows.iter().map(|row| row["path"].as_str().unwrap()).collect();
     let expected = [
         "%2e%2e",
@@ -321,7 +323,7 @@ fn a_walk_follows_no_link_and_a_search_finds_nothing_outside() {
             parameters["path"] = path.into();
         }
         let found = match search.work(&parameters, &cancel) {
-            Ok(Done::Matches(matches)) => matches.found,
+            Ok(FileResult::Matches(matches)) => matches.found,
             _ => Vec::new(),
         };
         assert!(found.iter().all(|one| one.path == "sub/b.md"), "{path:?}");
@@ -337,7 +339,7 @@ fn a_write_changes_only_files_of_the_folder() {
     let cancel = CancellationToken::new();
     let put = |path: &str| {
         let outcome = write.work(&json!({ "path": path, "content": "new" }), &cancel);
-        matches!(outcome, Ok(Done::Written(_)))
+        matches!(outcome, Ok(FileResult::Written(_)))
     };
     let outside = world.at("out/new.md");
     for path in [
@@ -465,14 +467,15 @@ fn a_folder_that_is_swapped_with_a_link_all_the_time_lets_nothing_out() {
                     Err(message) => assert!(!message.contains(SECRET)),
                 }
             }
-            if let Ok(Done::Matches(matches)) = search.work(&json!({ "pattern": "SECRET" }), &cancel) {
+            if let Ok(FileResult::Matches(matches)) = search.work(&json!({ "pattern": "SECRET" }), &cancel) {
                 assert!(matches.found.is_empty());
             }
-            if let Ok(Done::Matches(matches)) = search.work(&json!({ "pattern": "i", "path": "d" }), &cancel)
+            if let Ok(FileResult::Matches(matches)) =
+                search.work(&json!({ "pattern": "i", "path": "d" }), &cancel)
             {
                 assert!(matches.found.iter().all(|one| one.text == "inside"));
             }
-            if let Ok(Done::Listed(listed)) = list.work(&json!({ "path": "d" }), &cancel) {
+            if let Ok(FileResult::Listed(listed)) = list.work(&json!({ "path": "d" }), &cancel) {
                 assert!(listed.rows.iter().all(|row| row["bytes"] != SECRET.len()));
             }
             let _ = write.work(&json!({ "path": "d/b.md", "content": "ours" }), &cancel);
@@ -708,7 +711,7 @@ fn work_that_is_not_wanted_any_more_ends() {
         (FilesWork::Write, json!({ "path": "new.md", "content": "x" })),
         (FilesWork::Patch, json!({ "path": "a.md", "old": "one", "new": "two" })),
     ] {
-        assert!(matches!(world.tool(work).work(&parameters, &cancel), Err(Refused::Cancelled)), "{work:?}");
+        assert!(matches!(world.tool(work).work(&parameters, &cancel), Err(Refusal::Cancelled)), "{work:?}");
     }
     assert_eq!(fs::read_to_string(world.at("in/a.md")).unwrap(), "one");
     assert_eq!(fs::read_dir(world.at("in")).unwrap().count(), 2, "nothing was made");

@@ -8,7 +8,7 @@ use cap_fs_ext::DirExt as _;
 use cap_std::fs::{Dir, File, Metadata};
 use globset::GlobSet;
 
-use crate::connectors::files::folder::{Folder, Place, Refused, globs, is_hidden, open_file};
+use crate::connectors::files::folder::{Folder, FolderPath, Refusal, globs, is_hidden, open_file};
 
 /// The most names that are looked at.
 const VISITED_MAX: usize = 50_000;
@@ -16,7 +16,7 @@ const VISITED_MAX: usize = 50_000;
 const DEPTH_MAX: usize = 64;
 
 /// A walk, and what is to be said of it afterwards.
-pub(crate) struct Walk<'a> {
+pub(crate) struct FolderWalk<'a> {
     folder: &'a Folder,
     glob: Option<GlobSet>,
     cancel: &'a CancellationToken,
@@ -32,29 +32,29 @@ pub(crate) enum Step {
 }
 
 /// A file on the way.
-pub(crate) struct Found<'a> {
-    pub(crate) place: Place,
+pub(crate) struct FoundFile<'a> {
+    pub(crate) place: FolderPath,
     pub(crate) about: Metadata,
     folder: &'a Dir,
     name: &'a str,
 }
 
-impl Found<'_> {
+impl FoundFile<'_> {
     /// Opens it. `None`: it is not a file any more, or cannot be read.
     pub(crate) fn open(&self) -> Option<File> {
         open_file(self.folder, Path::new(self.name)).ok()
     }
 }
 
-impl<'a> Walk<'a> {
+impl<'a> FolderWalk<'a> {
     /// A walk over the files that `glob` matches as well.
     pub(crate) fn new(
         folder: &'a Folder,
         glob: Option<&str>,
         cancel: &'a CancellationToken,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, Refusal> {
         let glob = glob.filter(|glob| !glob.is_empty()).map(|glob| globs(&[glob.to_owned()]));
-        let glob = glob.transpose().map_err(|error| Refused::Input(error.to_string()))?;
+        let glob = glob.transpose().map_err(|error| Refusal::Input(error.to_string()))?;
         Ok(Self { folder, glob, cancel, visited: 0, left_out: Vec::new() })
     }
 
@@ -62,15 +62,15 @@ impl<'a> Walk<'a> {
     pub(crate) fn below(
         &mut self,
         path: Option<&str>,
-        each: &mut dyn FnMut(&Found<'_>) -> Result<Step, Refused>,
-    ) -> Result<(), Refused> {
-        let place = path.map_or_else(|| Ok(Place::top()), |path| self.folder.place(path))?;
+        each: &mut dyn FnMut(&FoundFile<'_>) -> Result<Step, Refusal>,
+    ) -> Result<(), Refusal> {
+        let place = path.map_or_else(|| Ok(FolderPath::top()), |path| self.folder.place(path))?;
         let root = match place.split() {
-            None => self.folder.root().try_clone().map_err(|error| Refused::Failed(error.to_string()))?,
+            None => self.folder.root().try_clone().map_err(|error| Refusal::Failed(error.to_string()))?,
             Some((parent, name)) => {
                 let parent = self.folder.folder(&parent)?;
                 let about =
-                    parent.symlink_metadata(&name).map_err(|error| Refused::Failed(error.to_string()))?;
+                    parent.symlink_metadata(&name).map_err(|error| Refusal::Failed(error.to_string()))?;
                 if !about.is_dir() {
                     self.file(&parent, &name, place, about, each)?;
                     return Ok(());
@@ -84,10 +84,10 @@ impl<'a> Walk<'a> {
     fn enter(
         &mut self,
         folder: &Dir,
-        place: &Place,
+        place: &FolderPath,
         depth: usize,
-        each: &mut dyn FnMut(&Found<'_>) -> Result<Step, Refused>,
-    ) -> Result<Step, Refused> {
+        each: &mut dyn FnMut(&FoundFile<'_>) -> Result<Step, Refusal>,
+    ) -> Result<Step, Refusal> {
         let names = match self.names(folder) {
             Ok(names) => names,
             // One folder that may not be read does not hide the others.
@@ -102,7 +102,7 @@ impl<'a> Walk<'a> {
         };
         for name in names {
             if self.cancel.is_cancelled() {
-                return Err(Refused::Cancelled);
+                return Err(Refusal::Cancelled);
             }
             self.visited += 1;
             if self.visited > VISITED_MAX {
@@ -134,15 +134,15 @@ impl<'a> Walk<'a> {
         &mut self,
         folder: &Dir,
         name: &str,
-        place: Place,
+        place: FolderPath,
         about: Metadata,
-        each: &mut dyn FnMut(&Found<'_>) -> Result<Step, Refused>,
-    ) -> Result<Step, Refused> {
+        each: &mut dyn FnMut(&FoundFile<'_>) -> Result<Step, Refusal>,
+    ) -> Result<Step, Refusal> {
         let is_wanted = self.glob.as_ref().is_none_or(|glob| glob.is_match(place.path()));
         if !about.is_file() || !is_wanted || !self.folder.includes(&place) {
             return Ok(Step::Next);
         }
-        each(&Found { place, about, folder, name })
+        each(&FoundFile { place, about, folder, name })
     }
 
     /// The names of a folder that a tool sees: text, and not hidden.

@@ -13,7 +13,7 @@ use cap_std::fs::{Dir, OpenOptions, Permissions};
 use serde_json::Value;
 
 use crate::connectors::error::one_line;
-use crate::connectors::files::folder::{Folder, Refused, open_file, shown};
+use crate::connectors::files::folder::{Folder, Refusal, open_file, shown};
 
 /// How many places of a text that is there too often are named.
 const PLACES: usize = 10;
@@ -25,7 +25,7 @@ const BESIDE: (&str, &str) = (".loopgate-", ".tmp");
 
 /// What was changed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct FileChange {
     pub(crate) path: String,
     /// Of the whole file, afterwards.
     pub(crate) bytes: usize,
@@ -42,7 +42,7 @@ pub(crate) fn write(
     parameters: &Value,
     max_bytes: usize,
     cancel: &CancellationToken,
-) -> Result<Written, Refused> {
+) -> Result<FileChange, Refusal> {
     let text = |name: &str| parameters.get(name).and_then(Value::as_str).unwrap_or_default();
     let (path, content) = (text("path"), text("content"));
     check_size(content.len(), max_bytes)?;
@@ -50,16 +50,16 @@ pub(crate) fn write(
     let (place, parent, name) = folder.place_to_write(path)?;
     let before = match parent.symlink_metadata(&name) {
         Ok(about) if !about.is_file() => {
-            return Err(Refused::Input(format!("`{}` is there, and is not a regular file", shown(path))));
+            return Err(Refusal::Input(format!("`{}` is there, and is not a regular file", shown(path))));
         }
         Ok(about) => Some(about.permissions()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(Refused::Input(format!("`{}`: {}", shown(path), one_line(error)))),
+        Err(error) => return Err(Refusal::Input(format!("`{}`: {}", shown(path), one_line(error)))),
     };
     let is_new = before.is_none();
     folder.clear_once(&parent, clear);
     replace(&parent, &name, content.as_bytes(), before, cancel)?;
-    Ok(Written {
+    Ok(FileChange {
         path: place.shown().to_owned(),
         bytes: content.len(),
         is_new,
@@ -75,40 +75,40 @@ pub(crate) fn patch(
     parameters: &Value,
     max_bytes: usize,
     cancel: &CancellationToken,
-) -> Result<Written, Refused> {
+) -> Result<FileChange, Refusal> {
     let text = |name: &str| parameters.get(name).and_then(Value::as_str).unwrap_or_default();
     let (path, old, new) = (text("path"), text("old"), text("new"));
     if old.is_empty() {
-        return Err(Refused::Input("`old` is empty; give the text to replace".to_owned()));
+        return Err(Refusal::Input("`old` is empty; give the text to replace".to_owned()));
     }
     // `read` shows no ends of lines: they are what they are in the file.
     let (old, new) = (&*unix(old), &*unix(new));
     if old == new {
-        return Err(Refused::Input("`old` and `new` are the same".to_owned()));
+        return Err(Refusal::Input("`old` and `new` are the same".to_owned()));
     }
     let _one = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let place = folder.place(path)?;
-    let (at, name) = place.split().ok_or_else(|| Refused::Input(format!("`{}` is a folder", shown(path))))?;
+    let (at, name) = place.split().ok_or_else(|| Refusal::Input(format!("`{}` is a folder", shown(path))))?;
     if !folder.includes(&place) {
-        return Err(Refused::Input(format!("there is no file `{}`", shown(path))));
+        return Err(Refusal::Input(format!("there is no file `{}`", shown(path))));
     }
     let parent = folder.folder(&at)?;
     let file = open_file(&parent, Path::new(&name)).map_err(|why| why.of(path))?;
-    let failed = |error: std::io::Error| Refused::Failed(one_line(error));
+    let failed = |error: std::io::Error| Refusal::Failed(one_line(error));
     let permissions = file.metadata().map_err(failed)?.permissions();
     let mut bytes = Vec::new();
     file.into_std().take(max_bytes as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     check_size(bytes.len(), max_bytes)?;
     // A text that is read with replacements would be written with them.
     let before = String::from_utf8(bytes)
-        .map_err(|_| Refused::Input(format!("`{}` is not UTF-8 text, so it is not changed", shown(path))))?;
+        .map_err(|_| Refusal::Input(format!("`{}` is not UTF-8 text, so it is not changed", shown(path))))?;
     let view = unix(&before);
     let line_of = |at: usize| view.get(..at).unwrap_or_default().matches('\n').count() + 1;
     let places = occurrences(&view, old);
     let at = match places.as_slice() {
         [at] => *at,
         [] => {
-            return Err(Refused::Input(format!(
+            return Err(Refusal::Input(format!(
                 "`old` is nowhere in `{}`; give it exactly as it is there",
                 shown(path)
             )));
@@ -117,7 +117,7 @@ pub(crate) fn patch(
             let lines: Vec<String> = many.iter().take(PLACES).map(|at| line_of(*at).to_string()).collect();
             let more = if many.len() > PLACES { ", …" } else { "" };
             let (count, lines) = (many.len(), lines.join(", "));
-            return Err(Refused::Input(format!(
+            return Err(Refusal::Input(format!(
                 "`old` is {count} times in `{}`, in the lines {lines}{more}; give more of the text around it",
                 shown(path)
             )));
@@ -131,7 +131,7 @@ pub(crate) fn patch(
     check_size(after.len(), max_bytes)?;
     folder.clear_once(&parent, clear);
     replace(&parent, &name, after.as_bytes(), Some(permissions), cancel)?;
-    Ok(Written {
+    Ok(FileChange {
         path: place.shown().to_owned(),
         bytes: after.len(),
         is_new: false,
@@ -163,9 +163,9 @@ fn occurrences(text: &str, old: &str) -> Vec<usize> {
     places
 }
 
-fn check_size(bytes: usize, max_bytes: usize) -> Result<(), Refused> {
+fn check_size(bytes: usize, max_bytes: usize) -> Result<(), Refusal> {
     if bytes > max_bytes {
-        return Err(Refused::Input(format!("the file would have, or has, more than {max_bytes} bytes")));
+        return Err(Refusal::Input(format!("the file would have, or has, more than {max_bytes} bytes")));
     }
     Ok(())
 }
@@ -177,7 +177,7 @@ fn replace(
     content: &[u8],
     permissions: Option<Permissions>,
     cancel: &CancellationToken,
-) -> Result<(), Refused> {
+) -> Result<(), Refusal> {
     let mut beside = String::new();
     let mut put = || -> std::io::Result<File> {
         let mut file = create_beside(folder, &mut beside)?;
@@ -189,10 +189,10 @@ fn replace(
         Ok(file)
     };
     let outcome = match put() {
-        Ok(_) if cancel.is_cancelled() => Err(Refused::Cancelled),
+        Ok(_) if cancel.is_cancelled() => Err(Refusal::Cancelled),
         // It stays locked until it is in place.
-        Ok(_file) => folder.rename(&beside, folder, name).map_err(|error| Refused::Failed(one_line(error))),
-        Err(error) => Err(Refused::Failed(one_line(error))),
+        Ok(_file) => folder.rename(&beside, folder, name).map_err(|error| Refusal::Failed(one_line(error))),
+        Err(error) => Err(Refusal::Failed(one_line(error))),
     };
     if outcome.is_err() {
         // What cannot be taken away is hidden.

@@ -39,7 +39,7 @@ pub(crate) enum Content {
 
 /// How results are shown.
 #[derive(Clone, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct ResultFormat {
     /// The pointer to the result.
     pub(crate) select: Option<String>,
     /// The line of each item.
@@ -76,7 +76,7 @@ pub(crate) fn content(answer: &Answer) -> Result<Content, String> {
     }
 }
 
-impl Shape {
+impl ResultFormat {
     /// What of a content is the result.
     ///
     /// # Errors

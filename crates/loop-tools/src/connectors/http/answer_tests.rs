@@ -18,12 +18,12 @@ fn answered(status: u16, kind: Option<&str>, body: &[u8]) -> Answer {
     Answer { status: StatusCode::from_u16(status).unwrap(), headers, url, body: body.to_vec() }
 }
 
-fn shape(select: Option<&str>, line: Option<&str>) -> Shape {
+fn shape(select: Option<&str>, line: Option<&str>) -> ResultFormat {
     let line = line.map(|line| Template::read(line, &mut |_| Ok(())).unwrap());
-    Shape { select: select.map(str::to_owned), line }
+    ResultFormat { select: select.map(str::to_owned), line }
 }
 
-fn shown(shape: &Shape, effect: Effect, value: Value, note: Option<&str>) -> ToolResult {
+fn shown(shape: &ResultFormat, effect: Effect, value: Value, note: Option<&str>) -> ToolResult {
     shape.result("x", "Things", &Scope::default(), Some(effect), value, note)
 }
 

@@ -16,10 +16,10 @@ use tokio::time::Instant;
 use url::Url;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
-use crate::connectors::http::client::{Client, Departure, SendError, Signed};
+use crate::connectors::http::client::{Client, SendError, SentFlag, Signature};
 use crate::connectors::http::definition::{HttpAuth, HttpDefinition};
 use crate::connectors::http::guard::{Guard, is_exposed};
-use crate::connectors::http::request::{Payload, Prepared, Wrong};
+use crate::connectors::http::request::{KeyError, Payload, Unsigned};
 use crate::connectors::trouble::Trouble;
 
 /// The most bytes of the answer with a token.
@@ -50,7 +50,7 @@ impl Signer {
     ///
     /// # Errors
     /// The key that is wrong, and what is wrong with it.
-    pub(crate) fn new(definition: &HttpDefinition, tls: Option<&ClientConfig>) -> Result<Self, Wrong> {
+    pub(crate) fn new(definition: &HttpDefinition, tls: Option<&ClientConfig>) -> Result<Self, KeyError> {
         let wrong = |key: &str, message: &str| Err((format!("auth.{key}"), message.to_owned()));
         let auth = definition.auth.as_ref();
         let mut tokens = None;
@@ -97,8 +97,8 @@ impl Signer {
         &self,
         credentials: &Credentials,
         mask: &mut Secrets,
-    ) -> Result<Signed, Trouble> {
-        let Some(auth) = &self.auth else { return Ok(Signed::default()) };
+    ) -> Result<Signature, Trouble> {
+        let Some(auth) = &self.auth else { return Ok(Signature::default()) };
         let mut secret = |variable: &str| {
             let found = credentials.get(variable).map(str::trim).filter(|secret| !secret.is_empty());
             let found = found.ok_or_else(|| {
@@ -116,7 +116,7 @@ impl Signer {
                 ))
             })?;
             value.set_sensitive(true);
-            Ok(Signed { headers: vec![(name, value)], query: None })
+            Ok(Signature { headers: vec![(name, value)], query: None })
         };
         match auth {
             HttpAuth::Bearer { token_env } => {
@@ -128,7 +128,7 @@ impl Signer {
                 header(name, &secret(key_env)?, key_env)
             }
             HttpAuth::Query { key_env, parameter } => {
-                Ok(Signed { headers: Vec::new(), query: Some((parameter.clone(), secret(key_env)?)) })
+                Ok(Signature { headers: Vec::new(), query: Some((parameter.clone(), secret(key_env)?)) })
             }
             HttpAuth::Cookie { value_env, cookie } => {
                 let value = secret(value_env)?;
@@ -162,7 +162,7 @@ impl Signer {
     }
 
     /// Drops the token that was sent and refused. Whether there can be another one.
-    pub(crate) async fn forget(&self, sent: &Signed) -> bool {
+    pub(crate) async fn forget(&self, sent: &Signature) -> bool {
         if !matches!(self.auth, Some(HttpAuth::ClientCredentials { .. })) {
             return false;
         }
@@ -194,9 +194,9 @@ impl Signer {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         let prepared =
-            Prepared { method: Method::POST, url: url.clone(), headers, body: Some(Payload::Form(form)) };
-        let signed = Signed { headers: vec![(AUTHORIZATION, value)], query: None };
-        let asked = client.send(&prepared, &signed, url, TOKEN_BYTES, &Departure::default()).await;
+            Unsigned { method: Method::POST, url: url.clone(), headers, body: Some(Payload::Form(form)) };
+        let signed = Signature { headers: vec![(AUTHORIZATION, value)], query: None };
+        let asked = client.send(&prepared, &signed, url, TOKEN_BYTES, &SentFlag::default()).await;
         let passes = |message: String, after| {
             Err(Trouble::passing(format!("no token for this tool: {message}"), after))
         };

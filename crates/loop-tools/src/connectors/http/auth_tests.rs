@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::connectors::http::test_server::{
-    Asked, Reply, TestServer, answer, context, declaration, json_answer, reader, redirect,
+    Reply, SeenRequest, TestServer, answer, context, declaration, json_answer, reader, redirect,
 };
 use crate::connectors::http::{HttpDefinition, HttpTool};
 
@@ -115,7 +115,7 @@ async fn a_secret_goes_to_its_own_server_alone() {
 #[tokio::test]
 async fn a_secret_that_a_server_repeats_is_masked_wherever_it_does() {
     // K13
-    let repeat = |asked: &Asked, status: u16| {
+    let repeat = |asked: &SeenRequest, status: u16| {
         let all = format!("{} {:?} {}", asked.target, asked.headers, asked.body);
         let link = format!("<http://127.0.0.1/{SECRET}>; rel=\"next\"");
         let body = json!({ "message": all, "echo": [{ &all: SECRET, "n": { "deep": SECRET } }] });
@@ -151,7 +151,7 @@ async fn a_token_is_fetched_once_and_used_until_its_end() {
     let (one, two) = tokio::join!(call(&tool), call(&tool));
     assert!(one.success && two.success && call(&tool).await.success);
     let asked = server.asked();
-    let tokens: Vec<&Asked> = asked.iter().filter(|asked| asked.target == "/token").collect();
+    let tokens: Vec<&SeenRequest> = asked.iter().filter(|asked| asked.target == "/token").collect();
     assert_eq!((tokens.len(), asked.len()), (1, 4));
     assert_eq!(tokens[0].body, "grant_type=client_credentials&scope=orders%3Aread");
     let pair = STANDARD.encode("shop+client:canary%2Fs3cret%2Bv4lue%3DZq8Lr4Xw");

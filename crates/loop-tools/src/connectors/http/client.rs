@@ -14,11 +14,11 @@ use rustls::ClientConfig;
 use url::Url;
 
 use crate::connectors::http::guard::{
-    Guard, GuardedResolver, NameSource, Reach, Refused, SystemNames, host_of, proxies, proxy_of,
+    AddressScope, Guard, GuardedResolver, NameSource, RefusedAddress, SystemNames, host_of, proxies, proxy_of,
 };
 use crate::connectors::http::rate;
-use crate::connectors::http::request::{Payload, Prepared, set_parameter};
-use crate::connectors::http::unpack::{Packed, unpacked};
+use crate::connectors::http::request::{Payload, Unsigned, set_parameter};
+use crate::connectors::http::unpack::{UnpackError, unpacked};
 use crate::connectors::tls::client_config;
 
 /// How long a connection may take to be made, with the name's addresses and TLS.
@@ -41,7 +41,7 @@ pub(crate) struct Client {
     tls: Option<ClientConfig>,
     names: Arc<dyn NameSource>,
     public: OnceLock<Result<reqwest::Client, String>>,
-    /// For the places of [`Reach::Private`]. It has connections of its own, so that no other place gets one of them.
+    /// For the places of [`AddressScope::Private`]. It has connections of its own, so that no other place gets one of them.
     private: OnceLock<Result<reqwest::Client, String>>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Answer {
 
 /// What shows who sends a request, and how it may be sent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Signed {
+pub(crate) struct Signature {
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     pub(crate) query: Option<(String, String)>,
 }
@@ -79,9 +79,9 @@ pub(crate) enum SendError {
 
 /// Whether a request may have left: what a call that is cut off has to know.
 #[derive(Debug, Default)]
-pub(crate) struct Departure(AtomicBool);
+pub(crate) struct SentFlag(AtomicBool);
 
-impl Departure {
+impl SentFlag {
     pub(crate) fn has_left(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
@@ -128,11 +128,11 @@ impl Client {
     /// port alone. Only a GET follows redirects.
     pub(crate) async fn send(
         &self,
-        prepared: &Prepared,
-        signed: &Signed,
+        prepared: &Unsigned,
+        signed: &Signature,
         own: &Url,
         limit: usize,
-        departure: &Departure,
+        departure: &SentFlag,
     ) -> Result<Answer, SendError> {
         let mut url = prepared.url.clone();
         let mut hops = 0;
@@ -162,9 +162,9 @@ impl Client {
 
     fn request(
         &self,
-        prepared: &Prepared,
+        prepared: &Unsigned,
         url: &Url,
-        signed: &Signed,
+        signed: &Signature,
         own: &Url,
     ) -> Result<Request, SendError> {
         let mut request = Request::new(prepared.method.clone(), url.clone());
@@ -195,8 +195,8 @@ impl Client {
         let reach = self.guard.check(url).and_then(|reach| Guard::check_name(url, reach).map(|()| reach));
         let reach = reach.map_err(|refused| SendError::Refused(refused.to_string()))?;
         let slot = match reach {
-            Reach::Public => &self.public,
-            Reach::Private => &self.private,
+            AddressScope::Public => &self.public,
+            AddressScope::Private => &self.private,
         };
         proxy_of(url, reach).map_err(SendError::Refused)?;
         let made = slot.get_or_init(|| {
@@ -215,7 +215,7 @@ impl Client {
 
     /// Why a request has no answer, without its URL.
     pub(crate) fn failed(&self, error: reqwest::Error) -> SendError {
-        if let Some(refused) = Refused::behind(&error) {
+        if let Some(refused) = RefusedAddress::behind(&error) {
             return SendError::Refused(refused.to_string());
         }
         let is_connect = error.is_connect();
@@ -321,8 +321,8 @@ fn build(
 ) -> Result<reqwest::Client, String> {
     let client = reqwest::Client::builder();
     let client = match resolver.reach {
-        Reach::Public => client,
-        Reach::Private => client.no_proxy(),
+        AddressScope::Public => client,
+        AddressScope::Private => client.no_proxy(),
     };
     let client = client
         .tls_backend_preconfigured(with_protocols(tls)?)
@@ -367,8 +367,8 @@ async fn read(mut response: Response, url: Url, limit: usize) -> Result<Answer, 
     // Some servers pack without being asked.
     let body = match unpacked(body, &codings.join(","), limit) {
         Ok(body) => body,
-        Err(Packed::TooLong) => return unreadable(too_long(), false),
-        Err(Packed::Broken(message)) => return unreadable(message, false),
+        Err(UnpackError::TooLong) => return unreadable(too_long(), false),
+        Err(UnpackError::Broken(message)) => return unreadable(message, false),
     };
     Ok(Answer { status, headers, url, body })
 }

@@ -23,14 +23,14 @@ use url::{Host, Url};
 /// What a URL is checked against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Guard {
-    allow: Vec<Place>,
-    private: Vec<Place>,
+    allow: Vec<HostPort>,
+    private: Vec<HostPort>,
     plain_http: bool,
 }
 
 /// Which addresses a connection may lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum AddressScope {
     /// Public addresses alone.
     Public,
     /// Also those of this machine and of private networks: the operator wrote host and port down.
@@ -39,7 +39,7 @@ pub(crate) enum Reach {
 
 /// A host, and the port that it is allowed with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct HostPort {
     host: String,
     /// `None`: the usual port of the scheme.
     port: Option<u16>,
@@ -47,7 +47,7 @@ struct Place {
 
 /// Why a connection was refused, in words that show no address: they are read by a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refused(String);
+pub(crate) struct RefusedAddress(String);
 
 /// What finds the addresses of a name.
 #[async_trait]
@@ -63,7 +63,7 @@ pub(crate) struct SystemNames;
 /// A resolver that returns all addresses of a name, or none where one of them is out of reach.
 #[derive(Clone)]
 pub(crate) struct GuardedResolver {
-    pub(crate) reach: Reach,
+    pub(crate) reach: AddressScope,
     pub(crate) names: Arc<dyn NameSource>,
     /// The hosts of the proxies of the environment: the operator named them, and they may be anywhere.
     pub(crate) proxies: Vec<String>,
@@ -73,16 +73,16 @@ pub(crate) struct GuardedResolver {
 ///
 /// # Errors
 /// The environment names one that cannot be used.
-pub(crate) fn proxy_of(url: &Url, reach: Reach) -> Result<Option<Proxy>, String> {
+pub(crate) fn proxy_of(url: &Url, reach: AddressScope) -> Result<Option<Proxy>, String> {
     match reach {
-        Reach::Public => Proxy::of(url.scheme(), &host_of(url), |name| std::env::var(name).ok()),
+        AddressScope::Public => Proxy::of(url.scheme(), &host_of(url), |name| std::env::var(name).ok()),
         // It is named by its address or by its own name here, which a proxy elsewhere does not know.
-        Reach::Private => Ok(None),
+        AddressScope::Private => Ok(None),
     }
 }
 
 /// The hosts of the proxies of the environment.
-pub(crate) fn proxies(reach: Reach) -> Vec<String> {
+pub(crate) fn proxies(reach: AddressScope) -> Vec<String> {
     let urls = ["http://_", "https://_"].into_iter().filter_map(|url| Url::parse(url).ok());
     urls.filter_map(|url| proxy_of(&url, reach).ok().flatten()).map(|proxy| proxy.host).collect()
 }
@@ -100,7 +100,7 @@ impl Guard {
     ) -> Result<Self, (&'static str, String)> {
         let private = private.iter().map(|text| with_port(text)).collect::<Result<Vec<_>, _>>();
         let private = private.map_err(|message| ("private", message))?;
-        let own_place = Place { host: host_of(own), port: own.port() };
+        let own_place = HostPort { host: host_of(own), port: own.port() };
         let allow = match allow {
             None => vec![own_place],
             Some(given) => {
@@ -117,7 +117,7 @@ impl Guard {
         let guard = Self { allow, private, plain_http };
         match guard.check(own) {
             Ok(_) => Ok(guard),
-            Err(Refused(message)) => Err(("url", format!("{message}; correct it"))),
+            Err(RefusedAddress(message)) => Err(("url", format!("{message}; correct it"))),
         }
     }
 
@@ -125,9 +125,9 @@ impl Guard {
     ///
     /// # Errors
     /// It may not be made.
-    pub(crate) fn check(&self, url: &Url) -> Result<Reach, Refused> {
+    pub(crate) fn check(&self, url: &Url) -> Result<AddressScope, RefusedAddress> {
         let host = host_of(url);
-        let refused = |message: String| Err(Refused(message));
+        let refused = |message: String| Err(RefusedAddress(message));
         match url.scheme() {
             "https" => {}
             "http" if self.plain_http => {}
@@ -146,13 +146,13 @@ impl Guard {
         };
         let is_usual = url.port().is_none();
         let fits =
-            |place: &&Place| place.host == host && place.port.map_or(is_usual, |allowed| allowed == port);
+            |place: &&HostPort| place.host == host && place.port.map_or(is_usual, |allowed| allowed == port);
         if !self.allow.iter().any(|place| fits(&place)) {
             let place = if is_usual { host } else { format!("{host}:{port}") };
             return refused(format!("`{place}` is not among the hosts that this tool may connect to"));
         }
         let is_private = self.private.iter().any(|place| place.host == host && place.port == Some(port));
-        let reach = if is_private { Reach::Private } else { Reach::Public };
+        let reach = if is_private { AddressScope::Private } else { AddressScope::Public };
         let address = match url.host() {
             None => return refused("the URL has no host".to_owned()),
             Some(Host::Domain(_)) => return Ok(reach),
@@ -166,7 +166,7 @@ impl Guard {
     ///
     /// # Errors
     /// It is this machine's, and the place may not be private.
-    pub(crate) fn check_name(url: &Url, reach: Reach) -> Result<(), Refused> {
+    pub(crate) fn check_name(url: &Url, reach: AddressScope) -> Result<(), RefusedAddress> {
         let host = host_of(url);
         let is_here = host == "localhost" || host.ends_with(".localhost");
         if is_here { judge(&host, IpAddr::V4(Ipv4Addr::LOCALHOST), reach) } else { Ok(()) }
@@ -178,7 +178,7 @@ impl Guard {
     }
 }
 
-impl Refused {
+impl RefusedAddress {
     /// The refusal that made a connection fail, where one did.
     pub(crate) fn behind(error: &reqwest::Error) -> Option<Self> {
         let mut source = std::error::Error::source(error);
@@ -192,13 +192,13 @@ impl Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for RefusedAddress {}
 
 #[async_trait]
 impl NameSource for SystemNames {
@@ -244,12 +244,12 @@ pub(crate) fn is_exposed(url: &Url) -> bool {
     url.scheme() == "http" && !is_here
 }
 
-fn judge(host: &str, address: IpAddr, reach: Reach) -> Result<(), Refused> {
+fn judge(host: &str, address: IpAddr, reach: AddressScope) -> Result<(), RefusedAddress> {
     match kind(address) {
         Kind::Public => Ok(()),
-        Kind::Inside(_) if reach == Reach::Private => Ok(()),
+        Kind::Inside(_) if reach == AddressScope::Private => Ok(()),
         Kind::Inside(what) | Kind::Never(what) => {
-            Err(Refused(format!("`{host}` leads to {what}, which this tool may not connect to")))
+            Err(RefusedAddress(format!("`{host}` leads to {what}, which this tool may not connect to")))
         }
     }
 }
@@ -287,7 +287,7 @@ fn kind_v6(address: Ipv6Addr) -> Kind {
 }
 
 /// `HOST` or `HOST:PORT`.
-fn place(text: &str) -> Result<Place, String> {
+fn place(text: &str) -> Result<HostPort, String> {
     let wrong = || format!("`{text}` is not a host; write HOST or HOST:PORT, for example `api.example.com`");
     // A URL's parser reads a host and port in the form in which it reads those of a request.
     if text.contains(['/', '?', '#', '@', '\\', '*'])
@@ -304,11 +304,11 @@ fn place(text: &str) -> Result<Place, String> {
     if host.is_empty() || !same && host.parse::<Ipv4Addr>().is_ok() {
         return Err(format!("`{text}` is another way to write `{host}`; write that"));
     }
-    Ok(Place { host, port: written.port() })
+    Ok(HostPort { host, port: written.port() })
 }
 
 /// `HOST:PORT`.
-fn with_port(text: &str) -> Result<Place, String> {
+fn with_port(text: &str) -> Result<HostPort, String> {
     let place = place(text)?;
     match place.port {
         Some(_) => Ok(place),

@@ -52,7 +52,7 @@ fn allowing(hosts: &[&str], redirects: u32, server: &TestServer) -> HttpDefiniti
     }
 }
 
-fn resolved(reach: Reach, names: &Arc<FakeNames>, name: &str) -> Result<Vec<IpAddr>, String> {
+fn resolved(reach: AddressScope, names: &Arc<FakeNames>, name: &str) -> Result<Vec<IpAddr>, String> {
     let names: Arc<dyn NameSource> = Arc::<FakeNames>::clone(names);
     let resolver = GuardedResolver { reach, names, proxies: Vec::new() };
     let found = futures_now(resolver.resolve(Name::from_str(name).unwrap()));
@@ -70,7 +70,7 @@ fn every_special_address_is_refused_and_its_neighbours_are_not() {
     for text in SPECIAL.split_whitespace() {
         let address: IpAddr = text.parse().unwrap();
         assert_ne!(kind(address), Kind::Public, "{text}");
-        let refused = judge("x.example", address, Reach::Public).unwrap_err().to_string();
+        let refused = judge("x.example", address, AddressScope::Public).unwrap_err().to_string();
         assert!(refused.starts_with("`x.example` leads to "), "{refused}");
         assert!(!refused.contains(text), "an address is shown: {refused}");
     }
@@ -83,7 +83,7 @@ fn every_special_address_is_refused_and_its_neighbours_are_not() {
 fn a_place_that_the_operator_wrote_down_may_be_inside_and_nothing_else_that_is_special() {
     // K10
     for inside in ["127.0.0.1", "10.1.2.3", "172.20.0.1", "192.168.7.7", "100.64.0.1", "::1", "fd00::1"] {
-        assert!(judge("h", inside.parse().unwrap(), Reach::Private).is_ok(), "{inside}");
+        assert!(judge("h", inside.parse().unwrap(), AddressScope::Private).is_ok(), "{inside}");
     }
     let never = [
         "169.254.169.254",
@@ -95,7 +95,7 @@ fn a_place_that_the_operator_wrote_down_may_be_inside_and_nothing_else_that_is_s
         "64:ff9b::7f00:1",
     ];
     for never in never {
-        assert!(judge("h", never.parse().unwrap(), Reach::Private).is_err(), "{never}");
+        assert!(judge("h", never.parse().unwrap(), AddressScope::Private).is_err(), "{never}");
     }
 }
 
@@ -254,7 +254,7 @@ fn all_addresses_of_a_name_are_judged_by_the_one_answer_that_is_connected_to() {
         ("meta.example", &[&["169.254.169.254"]]),
         ("inside.example", &[&["10.0.0.1", "fd00::1"]]),
     ]);
-    let public = |name: &str| resolved(Reach::Public, &names, name);
+    let public = |name: &str| resolved(AddressScope::Public, &names, name);
     assert_eq!(public("rebinds.example").unwrap(), ["93.184.216.34".parse::<IpAddr>().unwrap()]);
     assert_eq!(names.1.load(std::sync::atomic::Ordering::SeqCst), 1);
     let refused = public("rebinds.example").unwrap_err();
@@ -262,8 +262,8 @@ fn all_addresses_of_a_name_are_judged_by_the_one_answer_that_is_connected_to() {
     for name in ["mixed.example", "mapped.example", "meta.example", "inside.example"] {
         assert!(public(name).unwrap_err().contains("leads to"), "{name}");
     }
-    assert_eq!(resolved(Reach::Private, &names, "inside.example").unwrap().len(), 2);
-    assert!(resolved(Reach::Private, &names, "meta.example").is_err());
+    assert_eq!(resolved(AddressScope::Private, &names, "inside.example").unwrap().len(), 2);
+    assert!(resolved(AddressScope::Private, &names, "meta.example").is_err());
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use url::Url;
 
 use crate::connectors::http::client::Answer;
 use crate::connectors::http::definition::{HttpPages, HttpPaging};
-use crate::connectors::http::request::Prepared;
+use crate::connectors::http::request::Unsigned;
 use crate::connectors::http::template::text_of;
 
 /// The most pages that a tool may read.
@@ -28,16 +28,16 @@ pub(crate) struct Pager<'a> {
 /// What comes after a page.
 #[derive(Debug)]
 pub(crate) enum Step {
-    Next(Box<Prepared>),
+    Next(Box<Unsigned>),
     /// That was the last one.
     End,
     /// There is more, and it is not read for this reason.
-    Cut(Cut),
+    Cut(PageCut),
 }
 
 /// Why no further page is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub(crate) enum PageCut {
     /// The server names a page that was read before.
     Repeated,
     /// The maximum number of pages is read, and the server names another page.
@@ -46,7 +46,7 @@ pub(crate) enum Cut {
     MayBeMore,
 }
 
-impl fmt::Display for Cut {
+impl fmt::Display for PageCut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Repeated => "the server names a page that was read already",
@@ -88,7 +88,7 @@ impl<'a> Pager<'a> {
     }
 
     /// The request for the first page.
-    pub(crate) fn first(&mut self, prepared: &Prepared) -> Prepared {
+    pub(crate) fn first(&mut self, prepared: &Unsigned) -> Unsigned {
         let first = match &self.pages.by {
             HttpPaging::Number { parameter, first } => {
                 prepared.with_page(self.is_graphql, parameter, &Value::from(*first))
@@ -104,7 +104,7 @@ impl<'a> Pager<'a> {
     /// What comes after a page with this answer, whose body is `body` and whose list has `items` in it.
     pub(crate) fn next(
         &mut self,
-        prepared: &Prepared,
+        prepared: &Unsigned,
         answer: &Answer,
         body: &Value,
         items: &[Value],
@@ -144,11 +144,11 @@ impl<'a> Pager<'a> {
             }
         };
         if !self.seen.insert(name) {
-            return Step::Cut(Cut::Repeated);
+            return Step::Cut(PageCut::Repeated);
         }
         if self.read >= self.pages.max {
             let is_known = !matches!(self.pages.by, HttpPaging::Number { .. });
-            return Step::Cut(if is_known { Cut::More } else { Cut::MayBeMore });
+            return Step::Cut(if is_known { PageCut::More } else { PageCut::MayBeMore });
         }
         Step::Next(Box::new(next))
     }

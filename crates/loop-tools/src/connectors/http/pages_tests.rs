@@ -5,7 +5,9 @@
 use crate::ToolResult;
 use serde_json::json;
 
-use crate::connectors::http::test_server::{Asked, Reply, TestServer, answer, call, json_answer, reader};
+use crate::connectors::http::test_server::{
+    Reply, SeenRequest, TestServer, answer, call, json_answer, reader,
+};
 use crate::connectors::http::{HttpDefinition, HttpPages, HttpPaging};
 
 fn with(server: &TestServer, by: HttpPaging, max: u32) -> HttpDefinition {
@@ -127,7 +129,7 @@ async fn a_cursor_that_comes_back_ends_the_pages() {
 
 #[tokio::test]
 async fn numbers_count_until_a_page_is_empty_or_the_same_again() {
-    let items = |asked: &Asked| {
+    let items = |asked: &SeenRequest| {
         let is_last = asked.target.ends_with("page=3");
         let items =
             if is_last { json!([]) } else { json!([{ "id": asked.target.len(), "at": asked.target }]) };

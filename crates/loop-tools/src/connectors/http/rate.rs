@@ -10,9 +10,9 @@ use tokio::time::Instant;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// When requests were sent, by host and port.
-type Sent = HashMap<String, VecDeque<Instant>>;
+type SendTimes = HashMap<String, VecDeque<Instant>>;
 
-static SENT: LazyLock<Mutex<Sent>> = LazyLock::new(Mutex::default);
+static SENT: LazyLock<Mutex<SendTimes>> = LazyLock::new(Mutex::default);
 
 /// Counts one more request to `place`, or says how long it has to wait until `limit` lets it go.
 pub(crate) fn take(place: &str, limit: u32) -> Result<(), Duration> {

@@ -14,7 +14,7 @@ use url::Url;
 
 use crate::connectors::http::definition::HttpDefinition;
 use crate::connectors::http::template::{JsonTemplate, Names, Template, text_of};
-use crate::connectors::placeholders::Given;
+use crate::connectors::placeholders::Values;
 use crate::connectors::trouble::Trouble;
 
 /// Where a keyed write says which call it is.
@@ -66,7 +66,7 @@ enum BodyTemplate {
 
 /// A request that is ready but for what shows who sends it.
 #[derive(Clone, Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct Unsigned {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
@@ -82,7 +82,7 @@ pub(crate) enum Payload {
 }
 
 /// What is wrong with a definition: the key, and what to do about it.
-pub(crate) type Wrong = (String, String);
+pub(crate) type KeyError = (String, String);
 
 impl HttpDefinition {
     /// Whether a tool may set this header. Those of the connection, of proxies and of `auth` it may not.
@@ -102,7 +102,7 @@ impl RequestTemplate {
         effect: Option<Effect>,
         parameters: &BTreeSet<String>,
         target: Option<&str>,
-    ) -> Result<Self, Wrong> {
+    ) -> Result<Self, KeyError> {
         let at = |key: &str| {
             let key = key.to_owned();
             move |message: String| (key.clone(), message)
@@ -141,7 +141,7 @@ impl RequestTemplate {
     }
 
     /// The request of one call.
-    pub(crate) fn prepare(&self, given: &Given<'_>) -> Result<Prepared, Trouble> {
+    pub(crate) fn prepare(&self, given: &Values<'_>) -> Result<Unsigned, Trouble> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, ACCEPTED);
         let kind = match &self.body {
@@ -160,10 +160,10 @@ impl RequestTemplate {
         if self.sends_key {
             headers.insert(IDEMPOTENCY_KEY, header_value(&IDEMPOTENCY_KEY, given.key)?);
         }
-        Ok(Prepared { method: self.method.clone(), url: self.url(given)?, headers, body: self.body(given)? })
+        Ok(Unsigned { method: self.method.clone(), url: self.url(given)?, headers, body: self.body(given)? })
     }
 
-    fn url(&self, given: &Given<'_>) -> Result<Url, Trouble> {
+    fn url(&self, given: &Values<'_>) -> Result<Url, Trouble> {
         let mut text = self.base.origin().ascii_serialization();
         for segment in &self.path {
             let rendered = segment.render(given, str::to_owned, in_path)?;
@@ -194,7 +194,7 @@ impl RequestTemplate {
         url.ok_or_else(|| Trouble::Input("an argument would change the structure of the URL".into()))
     }
 
-    fn body(&self, given: &Given<'_>) -> Result<Option<Payload>, Trouble> {
+    fn body(&self, given: &Values<'_>) -> Result<Option<Payload>, Trouble> {
         let json = match &self.body {
             None => None,
             Some(BodyTemplate::Json(template)) => template.render(given)?,
@@ -209,7 +209,7 @@ impl RequestTemplate {
     }
 }
 
-impl Prepared {
+impl Unsigned {
     /// The same request with another value of a parameter of its URL.
     fn with_parameter(&self, name: &str, value: &str) -> Self {
         let mut next = self.clone();
@@ -251,7 +251,7 @@ fn pair_templates(
     table: &str,
     pairs: &[(String, Value)],
     names: &mut Names<'_>,
-) -> Result<Vec<(String, JsonTemplate)>, Wrong> {
+) -> Result<Vec<(String, JsonTemplate)>, KeyError> {
     let templates = pairs.iter().map(|(name, value)| {
         let wrong = |message: String| (format!("{table}.{name}"), message);
         if value.is_object() {
@@ -263,7 +263,7 @@ fn pair_templates(
 }
 
 /// Pairs as a URL and a form have them. A list is a pair for each of its values, and what is not given is none.
-fn pairs_of(templates: &[(String, JsonTemplate)], given: &Given<'_>) -> Result<Vec<String>, Trouble> {
+fn pairs_of(templates: &[(String, JsonTemplate)], given: &Values<'_>) -> Result<Vec<String>, Trouble> {
     let mut pairs = Vec::new();
     for (name, value) in templates {
         let values = match value.render(given)? {
@@ -276,7 +276,7 @@ fn pairs_of(templates: &[(String, JsonTemplate)], given: &Given<'_>) -> Result<V
     Ok(pairs)
 }
 
-fn method(definition: &HttpDefinition, effect: Option<Effect>) -> Result<Method, Wrong> {
+fn method(definition: &HttpDefinition, effect: Option<Effect>) -> Result<Method, KeyError> {
     let wrong = |message: String| Err(("method".to_owned(), message));
     let has_own_body = definition.body.is_some() || definition.form.is_some();
     let has_body = has_own_body || definition.graphql.is_some();
@@ -375,7 +375,7 @@ fn body(
     definition: &HttpDefinition,
     parameters: &BTreeSet<String>,
     names: &mut Names<'_>,
-) -> Result<Option<BodyTemplate>, Wrong> {
+) -> Result<Option<BodyTemplate>, KeyError> {
     let wrong = |key: &str, message: &str| Err((key.to_owned(), message.to_owned()));
     if let Some(form) = &definition.form {
         return match (&definition.body, &definition.graphql) {

@@ -42,16 +42,16 @@ fn checked(
     definition: &HttpDefinition,
     effect: Effect,
     parameters: &[&str],
-) -> Result<RequestTemplate, Wrong> {
+) -> Result<RequestTemplate, KeyError> {
     let parameters = parameters.iter().map(|name| (*name).to_owned()).collect();
     RequestTemplate::check(definition, Some(effect), &parameters, None)
 }
 
-fn prepared(definition: &HttpDefinition, parameters: &Value) -> Result<Prepared, Trouble> {
+fn prepared(definition: &HttpDefinition, parameters: &Value) -> Result<Unsigned, Trouble> {
     let names: Vec<&str> = parameters.as_object().unwrap().keys().map(String::as_str).collect();
     let scope = Scope { account: Some("A/7&x".into()), ..Scope::default() };
     let template = checked(definition, Effect::Read, &names).unwrap();
-    template.prepare(&Given { parameters, scope: &scope, key: "r/1/action-0" })
+    template.prepare(&Values { parameters, scope: &scope, key: "r/1/action-0" })
 }
 
 #[track_caller]
@@ -210,7 +210,7 @@ fn a_keyed_write_carries_the_key_of_its_call() {
         )
         .unwrap();
         let given =
-            Given { parameters: &json!({ "order": 1 }), scope: &Scope::default(), key: "r/1/action-0" };
+            Values { parameters: &json!({ "order": 1 }), scope: &Scope::default(), key: "r/1/action-0" };
         template.prepare(&given).unwrap().headers
     };
     assert_eq!(send(&definition, Effect::WriteKeyed).get("idempotency-key").unwrap(), "r/1/action-0");

@@ -34,7 +34,7 @@ pub(crate) enum Reply {
 
 /// What a server was asked.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct SeenRequest {
     pub(crate) method: String,
     /// Path and query as they arrived.
     pub(crate) target: String,
@@ -47,10 +47,10 @@ pub(crate) struct TestServer {
     pub(crate) port: u16,
     connections: Arc<AtomicUsize>,
     closed: Arc<AtomicUsize>,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<SeenRequest>>>,
 }
 
-impl Asked {
+impl SeenRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }
@@ -62,7 +62,7 @@ impl Asked {
 
 impl TestServer {
     /// A server that answers each request with what `reply` makes of it and of its number, from 0.
-    pub(crate) async fn start(reply: impl Fn(&Asked, usize) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(reply: impl Fn(&SeenRequest, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let server =
@@ -124,7 +124,7 @@ impl TestServer {
         }
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<SeenRequest> {
         self.asked.lock().unwrap().clone()
     }
 
@@ -139,7 +139,7 @@ impl TestServer {
     }
 }
 
-async fn serve(mut stream: TcpStream, mut reply: impl FnMut(Asked) -> Reply) -> io::Result<()> {
+async fn serve(mut stream: TcpStream, mut reply: impl FnMut(SeenRequest) -> Reply) -> io::Result<()> {
     let Some(request) = request(&mut stream).await? else { return Ok(()) };
     match reply(request) {
         Reply::Raw(bytes) => {
@@ -163,7 +163,7 @@ async fn serve(mut stream: TcpStream, mut reply: impl FnMut(Asked) -> Reply) -> 
     }
 }
 
-async fn request(stream: &mut TcpStream) -> io::Result<Option<Asked>> {
+async fn request(stream: &mut TcpStream) -> io::Result<Option<SeenRequest>> {
     let mut bytes = Vec::new();
     let mut chunk = [0; 4096];
     loop {
@@ -178,7 +178,7 @@ async fn request(stream: &mut TcpStream) -> io::Result<Option<Asked>> {
             let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
             if body.len() >= length {
                 let (method, target) = (first.next().unwrap_or_default(), first.next().unwrap_or_default());
-                return Ok(Some(Asked { method, target, headers, body: body.to_owned() }));
+                return Ok(Some(SeenRequest { method, target, headers, body: body.to_owned() }));
             }
         }
         let read = stream.read(&mut chunk).await?;

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::connectors::placeholders::{Given, KEY, OWN, Part, parts};
+use crate::connectors::placeholders::{KEY, OWN, TextPart, Values, parts};
 use crate::connectors::scope::stated_part_of;
 use crate::connectors::trouble::Trouble;
 
 /// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template {
-    parts: Vec<Part>,
+    parts: Vec<TextPart>,
 }
 
 /// A JSON value in whose texts there may be placeholders.
@@ -64,7 +64,7 @@ impl<'a> Names<'a> {
     }
 }
 
-impl Given<'_> {
+impl Values<'_> {
     /// The value of a name. `None`: it is not given.
     fn value(&self, name: &str) -> Result<Option<Cow<'_, Value>>, Trouble> {
         if name == KEY {
@@ -103,7 +103,7 @@ impl Template {
         let parts = parts(text)
             .ok_or_else(|| "a brace in it has no partner; write `{{` or `}}` for a brace".to_owned())?;
         for part in &parts {
-            if let Part::Placeholder(name) = part {
+            if let TextPart::Placeholder(name) = part {
                 check(name)?;
             }
         }
@@ -112,13 +112,13 @@ impl Template {
 
     /// Whether there is a placeholder in it.
     pub(crate) fn has_placeholders(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Placeholder(_)))
+        self.parts.iter().any(|part| matches!(part, TextPart::Placeholder(_)))
     }
 
     /// The value of its one placeholder where it is nothing else; `None` where it is more.
-    pub(crate) fn sole<'g>(&self, given: &'g Given<'_>) -> Option<Result<Option<Cow<'g, Value>>, Trouble>> {
+    pub(crate) fn sole<'g>(&self, given: &'g Values<'_>) -> Option<Result<Option<Cow<'g, Value>>, Trouble>> {
         match self.parts.as_slice() {
-            [Part::Placeholder(name)] => Some(given.value(name)),
+            [TextPart::Placeholder(name)] => Some(given.value(name)),
             _ => None,
         }
     }
@@ -126,15 +126,15 @@ impl Template {
     /// The text with each value put through `value`, and each text of its own through `own`. What is not given is empty.
     pub(crate) fn render(
         &self,
-        given: &Given<'_>,
+        given: &Values<'_>,
         own: impl Fn(&str) -> String,
         value: impl Fn(&str, &str) -> Result<String, Trouble>,
     ) -> Result<String, Trouble> {
         let mut text = String::new();
         for part in &self.parts {
             match part {
-                Part::Text(plain) => text.push_str(&own(plain)),
-                Part::Placeholder(name) => {
+                TextPart::Text(plain) => text.push_str(&own(plain)),
+                TextPart::Placeholder(name) => {
                     let found = given.value(name)?;
                     text.push_str(&value(name, &found.as_deref().map_or_else(String::new, text_of))?);
                 }
@@ -146,8 +146,8 @@ impl Template {
     /// The text with each placeholder filled from `fill`.
     pub(crate) fn fill(&self, fill: impl Fn(&str) -> String) -> String {
         let parts = self.parts.iter().map(|part| match part {
-            Part::Text(plain) => plain.clone(),
-            Part::Placeholder(name) => fill(name),
+            TextPart::Text(plain) => plain.clone(),
+            TextPart::Placeholder(name) => fill(name),
         });
         parts.collect()
     }
@@ -175,7 +175,7 @@ impl JsonTemplate {
     }
 
     /// The value. A text that is nothing but a placeholder is the argument as it is, and is left out where that is not given.
-    pub(crate) fn render(&self, given: &Given<'_>) -> Result<Option<Value>, Trouble> {
+    pub(crate) fn render(&self, given: &Values<'_>) -> Result<Option<Value>, Trouble> {
         Ok(Some(match self {
             Self::Plain(value) => value.clone(),
             Self::Text(template) => match template.sole(given) {

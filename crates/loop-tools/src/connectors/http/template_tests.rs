@@ -15,7 +15,7 @@ fn rendered(template: &Value, parameters: &Value) -> Result<Option<Value>, Troub
     let names = known(&["a", "b", "list"]);
     let template = JsonTemplate::parse(template, &mut Names::new(&names)).unwrap();
     let scope = Scope { account: Some("A-7".into()), person: Some(" ".into()), ..Scope::default() };
-    template.render(&Given { parameters, scope: &scope, key: "r/1/action-0" })
+    template.render(&Values { parameters, scope: &scope, key: "r/1/action-0" })
 }
 
 #[test]

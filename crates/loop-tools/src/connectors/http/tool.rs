@@ -13,15 +13,15 @@ use reqwest::header::HeaderValue;
 use serde_json::Value;
 
 use crate::connectors::error::ConnectorError;
-use crate::connectors::http::answer::{Content, Shape, content, message};
+use crate::connectors::http::answer::{Content, ResultFormat, content, message};
 use crate::connectors::http::auth::Signer;
-use crate::connectors::http::client::{Answer, Client, Departure, SendError};
+use crate::connectors::http::client::{Answer, Client, SendError, SentFlag};
 use crate::connectors::http::definition::{HttpDefinition, HttpPages};
 use crate::connectors::http::guard::{Guard, is_exposed};
-use crate::connectors::http::pages::{Cut, Pager, Step};
-use crate::connectors::http::request::{Prepared, RequestTemplate, Wrong, changes_something};
+use crate::connectors::http::pages::{PageCut, Pager, Step};
+use crate::connectors::http::request::{KeyError, RequestTemplate, Unsigned, changes_something};
 use crate::connectors::http::template::Template;
-use crate::connectors::placeholders::Given;
+use crate::connectors::placeholders::Values;
 use crate::connectors::tls::client_config;
 use crate::connectors::trouble::Trouble;
 
@@ -57,7 +57,7 @@ const TIME_ALONE: Duration = Duration::from_secs(30);
 pub struct HttpTool {
     declaration: ToolDeclaration,
     request: RequestTemplate,
-    shape: Shape,
+    shape: ResultFormat,
     signer: Signer,
     client: Client,
     pages: Option<HttpPages>,
@@ -71,7 +71,7 @@ struct Call<'a> {
     context: &'a ToolContext,
     credentials: &'a Credentials,
     mask: Secrets,
-    departure: Departure,
+    departure: SentFlag,
     bytes_left: usize,
 }
 
@@ -94,7 +94,7 @@ impl HttpTool {
         &self.warnings
     }
 
-    fn check(declaration: ToolDeclaration, definition: &HttpDefinition) -> Result<Self, Wrong> {
+    fn check(declaration: ToolDeclaration, definition: &HttpDefinition) -> Result<Self, KeyError> {
         let wrong = |key: &str, message: &str| Err((key.to_owned(), message.to_owned()));
         let properties = declaration.schema.get("properties").and_then(Value::as_object);
         let parameters: BTreeSet<String> =
@@ -173,7 +173,7 @@ impl HttpTool {
             declaration: declaration.defined_by(&definition.part()),
             client,
             request,
-            shape: Shape { select, line },
+            shape: ResultFormat { select, line },
             signer,
             pages: definition.pages.clone(),
             max_bytes,
@@ -211,7 +211,7 @@ impl Tool for HttpTool {
             context,
             credentials,
             mask: Secrets::default(),
-            departure: Departure::default(),
+            departure: SentFlag::default(),
             bytes_left: self.max_bytes,
         };
         // A dispatcher has a clock of its own.
@@ -239,7 +239,7 @@ impl Tool for HttpTool {
 impl Call<'_> {
     async fn run(&mut self, parameters: &Value) -> Result<ToolResult, Trouble> {
         let tool = self.tool;
-        let given = Given { parameters, scope: &self.context.scope, key: &self.context.key };
+        let given = Values { parameters, scope: &self.context.scope, key: &self.context.key };
         let mut prepared = tool.request.prepare(&given)?;
         // What the definition says of it counts.
         if let Some(traceparent) = self.context.traceparent
@@ -265,7 +265,7 @@ impl Call<'_> {
     async fn pages(
         &mut self,
         pages: &HttpPages,
-        prepared: &Prepared,
+        prepared: &Unsigned,
     ) -> Result<(Value, Option<String>), Trouble> {
         let mut pager = Pager::new(pages, self.tool.request.is_graphql());
         let mut request = pager.first(prepared);
@@ -297,7 +297,7 @@ impl Call<'_> {
             read += 1;
             let step = pager.next(&request, &answer, &body, &items);
             // A page that was read already says nothing new.
-            if !matches!(step, Step::Cut(Cut::Repeated)) || read == 1 {
+            if !matches!(step, Step::Cut(PageCut::Repeated)) || read == 1 {
                 all.extend(items);
             }
             let cut = match step {
@@ -318,7 +318,7 @@ impl Call<'_> {
 
     /// The answer to one request: with a fresh token where the first was refused, and with a second try where that may help
     /// and cannot harm.
-    async fn exchange(&mut self, prepared: &Prepared) -> Result<Answer, Trouble> {
+    async fn exchange(&mut self, prepared: &Unsigned) -> Result<Answer, Trouble> {
         let tool = self.tool;
         let own = tool.request.base();
         let (mut tries, mut is_fresh) = (1, false);

@@ -12,7 +12,7 @@ const BUFFER: usize = 4096;
 
 /// Why a body is not unpacked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Packed {
+pub(crate) enum UnpackError {
     /// It has more bytes than it may.
     TooLong,
     /// What is wrong with it.
@@ -21,10 +21,10 @@ pub(crate) enum Packed {
 
 /// The body without its codings, as `content-encoding` lists them in the order in which they were applied. No step has more than
 /// `limit` bytes.
-pub(crate) fn unpacked(body: Vec<u8>, codings: &str, limit: usize) -> Result<Vec<u8>, Packed> {
+pub(crate) fn unpacked(body: Vec<u8>, codings: &str, limit: usize) -> Result<Vec<u8>, UnpackError> {
     let names = || codings.split(',').map(str::trim).filter(|name| !name.is_empty());
     if names().count() > CODINGS_MAX {
-        return Err(Packed::Broken(format!("the answer is compressed more than {CODINGS_MAX} times")));
+        return Err(UnpackError::Broken(format!("the answer is compressed more than {CODINGS_MAX} times")));
     }
     names().rev().try_fold(body, |body, name| {
         // What has no body has nothing to unpack.
@@ -41,14 +41,14 @@ pub(crate) fn unpacked(body: Vec<u8>, codings: &str, limit: usize) -> Result<Vec
             "zstd" => zstd(bytes, limit),
             other => {
                 let other: String = other.chars().filter(char::is_ascii_graphic).take(40).collect();
-                Err(Packed::Broken(format!("the answer is compressed by `{other}`, which is not read")))
+                Err(UnpackError::Broken(format!("the answer is compressed by `{other}`, which is not read")))
             }
         }
     })
 }
 
 /// Whole, which a reader does not see.
-fn inflated(bytes: &[u8], is_wrapped: bool, limit: usize) -> Result<Vec<u8>, Packed> {
+fn inflated(bytes: &[u8], is_wrapped: bool, limit: usize) -> Result<Vec<u8>, UnpackError> {
     let mut stream = Decompress::new(is_wrapped);
     let mut all = Vec::new();
     loop {
@@ -57,7 +57,7 @@ fn inflated(bytes: &[u8], is_wrapped: bool, limit: usize) -> Result<Vec<u8>, Pac
         let rest = usize::try_from(before.0).ok().and_then(|read| bytes.get(read..)).unwrap_or_default();
         let status = stream.decompress_vec(rest, &mut all, FlushDecompress::None);
         match status.map_err(|_| broken("deflate"))? {
-            _ if all.len() > limit => return Err(Packed::TooLong),
+            _ if all.len() > limit => return Err(UnpackError::TooLong),
             // Text that is not packed may look like the beginning of a stream.
             Status::StreamEnd if stream.total_in() == bytes.len() as u64 => return Ok(all),
             Status::StreamEnd => return Err(broken("deflate")),
@@ -70,7 +70,7 @@ fn inflated(bytes: &[u8], is_wrapped: bool, limit: usize) -> Result<Vec<u8>, Pac
 }
 
 /// Every frame of it.
-fn zstd(mut bytes: &[u8], limit: usize) -> Result<Vec<u8>, Packed> {
+fn zstd(mut bytes: &[u8], limit: usize) -> Result<Vec<u8>, UnpackError> {
     let mut all = Vec::new();
     while !bytes.is_empty() {
         let frame = ruzstd::decoding::StreamingDecoder::new(&mut bytes);
@@ -81,14 +81,14 @@ fn zstd(mut bytes: &[u8], limit: usize) -> Result<Vec<u8>, Packed> {
     Ok(all)
 }
 
-fn all_of(reader: impl Read, name: &str, limit: usize) -> Result<Vec<u8>, Packed> {
+fn all_of(reader: impl Read, name: &str, limit: usize) -> Result<Vec<u8>, UnpackError> {
     let mut all = Vec::new();
     reader.take((limit as u64).saturating_add(1)).read_to_end(&mut all).map_err(|_| broken(name))?;
-    if all.len() > limit { Err(Packed::TooLong) } else { Ok(all) }
+    if all.len() > limit { Err(UnpackError::TooLong) } else { Ok(all) }
 }
 
-fn broken(name: &str) -> Packed {
-    Packed::Broken(format!("the answer says that it is compressed by `{name}`, and cannot be unpacked"))
+fn broken(name: &str) -> UnpackError {
+    UnpackError::Broken(format!("the answer says that it is compressed by `{name}`, and cannot be unpacked"))
 }
 
 #[cfg(test)]
@@ -138,7 +138,7 @@ mod tests {
             assert_eq!(unpacked(body.clone(), codings, 100).unwrap(), TEXT, "{codings}");
             assert_eq!(unpacked(Vec::new(), codings, 100).unwrap(), b"", "{codings}");
             if !codings.is_empty() && codings != "identity" {
-                assert_eq!(unpacked(body, codings, 7), Err(Packed::TooLong), "{codings}");
+                assert_eq!(unpacked(body, codings, 7), Err(UnpackError::TooLong), "{codings}");
                 for broken in [&b"x"[..], b"{\"a\": 1}"] {
                     let read = unpacked(broken.to_vec(), codings, 100);
                     assert!(read.is_err(), "{codings} of {broken:?}: {read:?}");
@@ -152,18 +152,18 @@ mod tests {
             ("br", BROTLI[1].to_vec()),
             ("zstd", zstd_of(&zeros)),
         ] {
-            assert_eq!(unpacked(bomb, codings, 1 << 16), Err(Packed::TooLong), "{codings}");
+            assert_eq!(unpacked(bomb, codings, 1 << 16), Err(UnpackError::TooLong), "{codings}");
         }
         let cut = gzip(TEXT).into_iter().take(15).collect();
-        assert!(matches!(unpacked(cut, "gzip", 100), Err(Packed::Broken(_))));
+        assert!(matches!(unpacked(cut, "gzip", 100), Err(UnpackError::Broken(_))));
         let refused = |codings| unpacked(TEXT.to_vec(), codings, 100).unwrap_err();
         assert_eq!(
             refused("compress"),
-            Packed::Broken("the answer is compressed by `compress`, which is not read".into())
+            UnpackError::Broken("the answer is compressed by `compress`, which is not read".into())
         );
         assert_eq!(
             refused("br,br,br,br"),
-            Packed::Broken("the answer is compressed more than 3 times".into())
+            UnpackError::Broken("the answer is compressed more than 3 times".into())
         );
     }
 }

@@ -7,9 +7,9 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use url::Url;
 
-use crate::connectors::http::client::{Client, Departure, SendError, Signed};
+use crate::connectors::http::client::{Client, SendError, SentFlag, Signature};
 use crate::connectors::http::guard::{Guard, host_of};
-use crate::connectors::http::request::{Payload, Prepared};
+use crate::connectors::http::request::{Payload, Unsigned};
 
 /// A URL that receives messages.
 pub struct Webhook {
@@ -44,13 +44,13 @@ impl Webhook {
                 .map_err(|_| format!("`{name}` has a character that no header may hold"))?;
             all.insert(HeaderName::from_static(name), value);
         }
-        let prepared = Prepared {
+        let prepared = Unsigned {
             method: Method::POST,
             url: self.url.clone(),
             headers: all,
             body: Some(Payload::Json(body)),
         };
-        let (signed, departure) = (Signed::default(), Departure::default());
+        let (signed, departure) = (Signature::default(), SentFlag::default());
         match self.client.send(&prepared, &signed, &self.url, MAX_BYTES, &departure).await {
             Ok(answer) if answer.status.is_success() => Ok(()),
             Ok(answer) => Err(format!("{host} answered {}", answer.status)),

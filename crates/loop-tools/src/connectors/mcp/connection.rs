@@ -29,12 +29,12 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::connectors::error::short_line;
-use crate::connectors::mcp::content::Called;
+use crate::connectors::mcp::content::CallContent;
 use crate::connectors::mcp::endpoint::{EndpointError, Session};
 use crate::connectors::mcp::manifest::{Listing, McpManifest, needs_task};
 use crate::connectors::mcp::program::Running;
 use crate::connectors::mcp::server::{Origin, Plan};
-use crate::connectors::mcp::wire::{Paced, Pipes, Watch, unboxed};
+use crate::connectors::mcp::wire::{Pipes, Watch, WatchedTransport, unboxed};
 use crate::connectors::trouble::Trouble;
 
 /// The most pages of a list, and the most entries of all of them.
@@ -86,7 +86,7 @@ pub(crate) struct Answer {
 /// The kinds of answers.
 #[derive(Debug)]
 pub(crate) enum Content {
-    Tool(Called),
+    Tool(CallContent),
     Resource(Value),
     /// The server answered a call of a tool, and nothing of its answer is a result.
     Unread,
@@ -111,7 +111,7 @@ pub(crate) struct Live {
     progress: Progress,
     watch: Arc<Watch>,
     masks: Masks,
-    listed: Mutex<Listed>,
+    listed: Mutex<ToolList>,
     /// Whether the server has forgotten the session.
     is_forgotten: AtomicBool,
     since: Instant,
@@ -119,7 +119,7 @@ pub(crate) struct Live {
 
 /// What the server listed last, and after how many notices of a change.
 #[derive(Default)]
-struct Listed {
+struct ToolList {
     announced: u64,
     tools: BTreeMap<String, Digest>,
     /// Those of them that are called as tasks only.
@@ -206,7 +206,7 @@ impl Live {
                     recipe.start(credentials).map_err(|message| Unconnected::failed(message, false))?;
                 let (running, (output, input)) = begun;
                 let transport = Pipes::new(output, input, Arc::clone(&watch));
-                let transport = Paced::new(transport, Arc::clone(&watch), patience);
+                let transport = WatchedTransport::new(transport, Arc::clone(&watch), patience);
                 let served = serve(plan, handler, transport, lifecycle).await;
                 (served, Some(running), Masks::Fixed(recipe.mask(credentials)))
             }
@@ -214,7 +214,7 @@ impl Live {
                 let session = endpoint.session(credentials, Arc::clone(&watch));
                 let config = endpoint.transport_config(plan.start_timeout);
                 let transport = StreamableHttpClientTransport::with_client(session.clone(), config);
-                let transport = Paced::new(transport, Arc::clone(&watch), patience);
+                let transport = WatchedTransport::new(transport, Arc::clone(&watch), patience);
                 let served = serve(plan, handler, transport, lifecycle).await;
                 (served, None, Masks::OfSession(session))
             }
@@ -320,7 +320,7 @@ impl Live {
             return Err(Trouble::Permanent(WANTS_INPUT.to_owned()));
         }
         let content = match ask {
-            Ask::Tool { .. } => Called::read(result).map_or(Content::Unread, Content::Tool),
+            Ask::Tool { .. } => CallContent::read(result).map_or(Content::Unread, Content::Tool),
             Ask::Resource { .. } => Content::Resource(result),
         };
         Ok(Answer { content, mask: self.masks.mask() })
@@ -403,7 +403,7 @@ impl Live {
             let digest = tool.digest(&plan.identity);
             (tool.name, digest)
         });
-        *lock(&self.listed) = Listed { announced, tools: digests.collect(), tasks };
+        *lock(&self.listed) = ToolList { announced, tools: digests.collect(), tasks };
         Ok(())
     }
 
@@ -548,7 +548,7 @@ impl Live {
         };
         let sign = Arc::new(Notify::new());
         lock(&self.progress).insert(handle.progress_token.clone(), Arc::clone(&sign));
-        let mut waiting = Waiting {
+        let mut waiting = PendingCall {
             live: self,
             id: handle.id.clone(),
             token: handle.progress_token.clone(),
@@ -606,14 +606,14 @@ impl Live {
 }
 
 /// A call that has no answer yet. When it is dropped, the call is cancelled at the server.
-struct Waiting<'a> {
+struct PendingCall<'a> {
     live: &'a Live,
     id: RequestId,
     token: ProgressToken,
     is_over: bool,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
         lock(&self.live.progress).remove(&self.token);
         if self.is_over {

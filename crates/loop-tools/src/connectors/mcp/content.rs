@@ -15,7 +15,7 @@ use crate::connectors::http::answer::{charset_of, done_with_nothing, is_json, is
 
 /// The result of a call, in whatever form the server wrote it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Called {
+pub(crate) struct CallContent {
     /// Its content, a text each.
     texts: Vec<String>,
     /// What of it a model reads as a picture. The texts name each.
@@ -27,7 +27,7 @@ pub(crate) struct Called {
 /// How much of the name of an unknown kind is shown.
 const KIND_CHARS: usize = 40;
 
-impl Called {
+impl CallContent {
     /// What can be read of a result. `None`: it has no part of one.
     pub(crate) fn read(written: Value) -> Option<Self> {
         // Some hand back what a tool returned as it is.
@@ -97,12 +97,12 @@ fn inner(value: &Value) -> &Value {
 pub(crate) fn of_call(
     declaration: &ToolDeclaration,
     scope: &Scope,
-    answer: Called,
+    answer: CallContent,
     mask: &Secrets,
 ) -> ToolResult {
     if answer.is_error {
         let mut says = answer.texts.clone();
-        let Called { texts, structured, .. } = answer.without_repeats();
+        let CallContent { texts, structured, .. } = answer.without_repeats();
         if texts.len() == says.len() {
             says.extend(structured.filter(|value| !is_nothing(value)).map(|value| match inner(&value) {
                 Value::String(reason) => reason.clone(),
@@ -115,7 +115,7 @@ pub(crate) fn of_call(
         };
         return ToolResult::failed(&*declaration.name, &declaration.title, says);
     }
-    let Called { texts, structured, pictures, .. } = answer.without_repeats();
+    let CallContent { texts, structured, pictures, .. } = answer.without_repeats();
     let Some(structured) = structured else {
         let result = shown(declaration, scope, mask.mask_value(value_of(texts)));
         return ToolResult { pictures, ..result };

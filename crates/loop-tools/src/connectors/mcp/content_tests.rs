@@ -12,7 +12,7 @@ fn declaration(effect: Effect) -> ToolDeclaration {
 }
 
 fn result(answer: Value) -> ToolResult {
-    let answer = Called::read(answer).unwrap();
+    let answer = CallContent::read(answer).unwrap();
     of_call(&declaration(Effect::Read), &Scope::default(), answer, &Secrets::of(["s3cret-1"]))
 }
 
@@ -136,7 +136,7 @@ fn a_result_that_is_not_an_object_is_read() {
     ] {
         assert_eq!(result(answer.clone()).markdown, says, "{answer}");
     }
-    assert_eq!(Called::read(json!(null)), None);
+    assert_eq!(CallContent::read(json!(null)), None);
     let read = |answer: Value| {
         let declaration = declaration(Effect::Read);
         of_resource(&declaration, &Scope::default(), answer, &Secrets::default()).map(|it| it.markdown)
@@ -186,7 +186,7 @@ fn a_failure_is_said_and_nothing_is_nothing() {
     ] {
         assert_eq!(result(nothing).error.as_deref(), Some("No data found"));
     }
-    let answer = Called::read(json!({ "content": [] })).unwrap();
+    let answer = CallContent::read(json!({ "content": [] })).unwrap();
     let written =
         of_call(&declaration(Effect::WriteIrreversible), &Scope::default(), answer, &Secrets::default());
     assert!(written.success && written.markdown.starts_with("Done"), "{}", written.markdown);

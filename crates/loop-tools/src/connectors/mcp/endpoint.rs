@@ -29,7 +29,7 @@ use crate::connectors::error::ConnectorError;
 use crate::connectors::http::HttpDefinition;
 use crate::connectors::http::answer::charset_of;
 use crate::connectors::http::auth::Signer;
-use crate::connectors::http::client::{Client, SendError, Signed};
+use crate::connectors::http::client::{Client, SendError, Signature};
 use crate::connectors::http::guard::{Guard, is_exposed};
 use crate::connectors::http::request::set_parameter;
 use crate::connectors::mcp::settings::McpHttp;
@@ -149,7 +149,7 @@ impl Session {
         self.mask.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn sign(&self) -> Result<Signed, HttpError> {
+    async fn sign(&self) -> Result<Signature, HttpError> {
         let mut mask = self.mask();
         let signed = self.endpoint.0.signer.sign(&self.credentials, &mut mask).await;
         *self.mask.lock().unwrap_or_else(PoisonError::into_inner) = mask;

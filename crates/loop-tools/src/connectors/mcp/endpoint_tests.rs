@@ -10,18 +10,18 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::connectors::http::HttpAuth;
-use crate::connectors::http::test_server::{Asked, Reply, TestServer, answer, json_answer, redirect};
+use crate::connectors::http::test_server::{Reply, SeenRequest, TestServer, answer, json_answer, redirect};
 use crate::connectors::mcp::{McpClient, McpSettings, McpTool, McpTransport};
 
 /// A server of the protocol that answers calls with what `call` makes of their text.
-async fn server(call: impl Fn(&Asked, &str, &Value) -> Reply + Send + Sync + 'static) -> TestServer {
+async fn server(call: impl Fn(&SeenRequest, &str, &Value) -> Reply + Send + Sync + 'static) -> TestServer {
     older(|| answer(202, &[], ""), call).await
 }
 
 /// A server that answers the request that it does not know with `first`.
 async fn older(
     first: impl Fn() -> Reply + Send + Sync + 'static,
-    call: impl Fn(&Asked, &str, &Value) -> Reply + Send + Sync + 'static,
+    call: impl Fn(&SeenRequest, &str, &Value) -> Reply + Send + Sync + 'static,
 ) -> TestServer {
     TestServer::start(move |asked, _| {
         if asked.method != "POST" {
@@ -110,7 +110,7 @@ async fn a_call_goes_over_http_with_its_session_and_its_key() {
     let seen = call(&registry, "hello", &credentials).await;
     assert_eq!(&*seen.markdown, "hello for [masked]");
     let asked = server.asked();
-    let posts: Vec<&Asked> = asked.iter().filter(|asked| asked.method == "POST").collect();
+    let posts: Vec<&SeenRequest> = asked.iter().filter(|asked| asked.method == "POST").collect();
     assert!(posts.iter().all(|it| it.header("x-api-key") == Some("k3y-of-remote")), "{posts:?}");
     assert!(posts.iter().all(|it| it.header("x-team") == Some("red")));
     assert!(posts.iter().skip(2).all(|it| it.header("mcp-session-id") == Some("session-1")), "{posts:?}");

@@ -18,7 +18,7 @@ use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
 
 use crate::connectors::command::environment::{Variables, secrets_of};
-use crate::connectors::command::group::Group;
+use crate::connectors::command::group::ProcessGroup;
 use crate::connectors::command::program;
 use crate::connectors::command::sandbox::{Sandbox, SandboxFolders};
 use crate::connectors::command::tool::existing;
@@ -48,7 +48,7 @@ pub(crate) struct Recipe {
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
-    group: Group,
+    group: ProcessGroup,
     status: Option<ExitStatus>,
     said: Arc<Mutex<VecDeque<u8>>>,
     reader: JoinHandle<()>,
@@ -97,7 +97,7 @@ impl Recipe {
     /// A secret is not there, or the system does not start it.
     pub(crate) fn start(&self, credentials: &Credentials) -> Result<(Running, Pipes), String> {
         let environment = self.environment(credentials)?;
-        let group = Group::new();
+        let group = ProcessGroup::new();
         let spawn = || {
             Command::new(&self.path)
                 .args(&self.settings.args)

@@ -38,12 +38,12 @@ pub struct McpError {
 /// A server of the Model Context Protocol. A clone shares it: all tools of it in all runs of a process use one connection,
 /// which is made when it is first needed and again after it was lost. When the last clone is dropped, the server is ended.
 #[derive(Clone)]
-pub struct McpClient(Arc<Inner>);
+pub struct McpClient(Arc<ServerInner>);
 
-struct Inner {
+struct ServerInner {
     plan: Arc<Plan>,
     /// The way to the thread, once there is one.
-    orders: Mutex<Option<mpsc::UnboundedSender<Order>>>,
+    orders: Mutex<Option<mpsc::UnboundedSender<ServerOrder>>>,
 }
 
 /// What is known of a server before it is started.
@@ -64,7 +64,7 @@ pub(crate) enum Origin {
 }
 
 /// What the thread is asked to do.
-enum Order {
+enum ServerOrder {
     Start(Credentials),
     List(Credentials, oneshot::Sender<Result<McpManifest, McpError>>),
     Ask(Credentials, Ask, oneshot::Sender<Result<Answer, Trouble>>),
@@ -90,7 +90,7 @@ impl McpClient {
             }
         }
         let plan = Plan { name, identity, origin, start_timeout, idle_timeout };
-        Ok(Self(Arc::new(Inner { plan: Arc::new(plan), orders: Mutex::new(None) })))
+        Ok(Self(Arc::new(ServerInner { plan: Arc::new(plan), orders: Mutex::new(None) })))
     }
 
     /// What identifies the server: its name, and the program with its arguments or the URL, as they are written. Trust
@@ -102,7 +102,7 @@ impl McpClient {
     /// Begins to start the server, without waiting. Does nothing if it is started or being started.
     pub fn start(&self, credentials: &Credentials) {
         // A thread that cannot be started is said at the first call.
-        let _ = self.order(Order::Start(credentials.clone()));
+        let _ = self.order(ServerOrder::Start(credentials.clone()));
     }
 
     /// What the server lists now.
@@ -111,7 +111,7 @@ impl McpClient {
     /// It does not start, does not answer in time, or does not speak the protocol.
     pub async fn manifest(&self, credentials: &Credentials) -> Result<McpManifest, McpError> {
         let (reply, listed) = oneshot::channel();
-        let message = match self.order(Order::List(credentials.clone(), reply)) {
+        let message = match self.order(ServerOrder::List(credentials.clone(), reply)) {
             Ok(()) => match listed.await {
                 Ok(listed) => return listed,
                 Err(_) => "its thread ended".to_owned(),
@@ -124,12 +124,12 @@ impl McpClient {
     /// The answer to what is asked. When it is dropped, the call is cancelled at the server.
     pub(crate) async fn ask(&self, ask: Ask, credentials: &Credentials) -> Result<Answer, Trouble> {
         let (reply, answered) = oneshot::channel();
-        self.order(Order::Ask(credentials.clone(), ask, reply)).map_err(Trouble::Permanent)?;
+        self.order(ServerOrder::Ask(credentials.clone(), ask, reply)).map_err(Trouble::Permanent)?;
         let ended = || Trouble::InDoubt("the thread of the server ended".to_owned());
         answered.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    fn order(&self, order: Order) -> Result<(), String> {
+    fn order(&self, order: ServerOrder) -> Result<(), String> {
         let mut orders = self.0.orders.lock().unwrap_or_else(PoisonError::into_inner);
         let order = match &*orders {
             Some(sender) => match sender.send(order) {
@@ -162,7 +162,7 @@ fn identity_of(name: &str, transport: &McpTransport) -> Value {
 }
 
 /// A thread that serves the orders until the last handle of the server is dropped.
-fn thread_of(plan: &Arc<Plan>) -> Result<mpsc::UnboundedSender<Order>, String> {
+fn thread_of(plan: &Arc<Plan>) -> Result<mpsc::UnboundedSender<ServerOrder>, String> {
     let (sender, orders) = mpsc::unbounded_channel();
     let of_thread = Arc::clone(plan);
     let failed = |error: std::io::Error| format!("no thread could be started for it: {}", one_line(error));
@@ -173,7 +173,7 @@ fn thread_of(plan: &Arc<Plan>) -> Result<mpsc::UnboundedSender<Order>, String> {
     Ok(sender)
 }
 
-fn serve(plan: &Arc<Plan>, mut orders: mpsc::UnboundedReceiver<Order>) {
+fn serve(plan: &Arc<Plan>, mut orders: mpsc::UnboundedReceiver<ServerOrder>) {
     if let Origin::Program(recipe) = &plan.origin
         && sandbox::restrict_thread(recipe.sandbox()).is_err()
     {
@@ -193,27 +193,27 @@ fn serve(plan: &Arc<Plan>, mut orders: mpsc::UnboundedReceiver<Order>) {
 /// The connections of a server, one at a time.
 struct Connections {
     plan: Arc<Plan>,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
 }
 
 #[derive(Default)]
-struct State {
-    current: Option<Connecting>,
+struct ConnectionState {
+    current: Option<SharedConnection>,
     failures: u32,
     /// What went wrong last, and until when it is not tried again.
     wait: Option<(Instant, NoConnection)>,
 }
 
 /// A connection that is made, or was made, for all who wait for it.
-type Connecting = Shared<BoxFuture<'static, Result<Arc<Live>, NoConnection>>>;
+type SharedConnection = Shared<BoxFuture<'static, Result<Arc<Live>, NoConnection>>>;
 
 impl Connections {
-    async fn serve(self: Arc<Self>, order: Order) {
+    async fn serve(self: Arc<Self>, order: ServerOrder) {
         match order {
-            Order::Start(credentials) => {
+            ServerOrder::Start(credentials) => {
                 let _ = self.live(&credentials).await;
             }
-            Order::List(credentials, mut reply) => {
+            ServerOrder::List(credentials, mut reply) => {
                 tokio::select! {
                     () = reply.closed() => {}
                     listed = self.manifest(&credentials) => {
@@ -221,7 +221,7 @@ impl Connections {
                     }
                 }
             }
-            Order::Ask(credentials, ask, mut reply) => {
+            ServerOrder::Ask(credentials, ask, mut reply) => {
                 tokio::select! {
                     () = reply.closed() => {}
                     answer = self.ask(&ask, &credentials) => {
@@ -270,7 +270,7 @@ impl Connections {
         connecting.await
     }
 
-    fn connect(&self, credentials: &Credentials) -> Connecting {
+    fn connect(&self, credentials: &Credentials) -> SharedConnection {
         let (plan, credentials) = (Arc::clone(&self.plan), credentials.clone());
         // Of its own, so that it goes on where the one who wanted it first has gone.
         let made = tokio::spawn(async move { Live::connect(&plan, &credentials).await });
@@ -286,7 +286,7 @@ impl Connections {
     }
 }
 
-impl State {
+impl ConnectionState {
     /// Forgets a connection that is over, and how long to wait for the next.
     fn bury(&mut self) {
         let ended = match self.current.as_ref().and_then(Shared::peek) {

@@ -40,7 +40,7 @@ pub(crate) struct Pipes<R, W> {
 
 /// A transport that ends where a server asks and takes no reply, and does not wait for one that does not know the newest
 /// revision and says nothing.
-pub(crate) struct Paced<T> {
+pub(crate) struct WatchedTransport<T> {
     inner: T,
     watch: Arc<Watch>,
     /// How long the answer to the first request may take.
@@ -258,7 +258,7 @@ pub(crate) fn unboxed(result: ServerResult) -> Value {
     }
 }
 
-impl<T> Paced<T> {
+impl<T> WatchedTransport<T> {
     /// `patience`: how long the server may take to say which revisions it speaks, before it is taken for one that only knows
     /// the handshake. `None`: as long as it wants.
     pub(crate) fn new(inner: T, watch: Arc<Watch>, patience: Option<Duration>) -> Self {
@@ -266,7 +266,7 @@ impl<T> Paced<T> {
     }
 }
 
-impl<T: Transport<RoleClient> + 'static> Transport<RoleClient> for Paced<T> {
+impl<T: Transport<RoleClient> + 'static> Transport<RoleClient> for WatchedTransport<T> {
     type Error = T::Error;
 
     fn send(

@@ -14,9 +14,9 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// A parameter as PostgreSQL reads it. `None`: NULL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bound(pub(crate) Option<String>);
+pub(crate) struct BoundParam(pub(crate) Option<String>);
 
-impl ToSql for Bound {
+impl ToSql for BoundParam {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         match &self.0 {
             None => Ok(IsNull::Yes),
@@ -42,9 +42,9 @@ impl ToSql for Bound {
 ///
 /// # Errors
 /// It does not fit the type, in a message that names both.
-pub(crate) fn bound(name: &str, value: Option<&Value>, ty: &Type) -> Result<Bound, Trouble> {
+pub(crate) fn bound(name: &str, value: Option<&Value>, ty: &Type) -> Result<BoundParam, Trouble> {
     let value = match value {
-        None | Some(Value::Null) => return Ok(Bound(None)),
+        None | Some(Value::Null) => return Ok(BoundParam(None)),
         Some(value) => value,
     };
     let text = text_of(value, ty).map_err(|expected| {
@@ -55,7 +55,7 @@ pub(crate) fn bound(name: &str, value: Option<&Value>, ty: &Type) -> Result<Boun
         let message = format!("`{name}` holds a NUL character, which PostgreSQL does not store; take it out");
         return Err(Trouble::Input(message));
     }
-    Ok(Bound(Some(text)))
+    Ok(BoundParam(Some(text)))
 }
 
 /// The text of a value, or what is expected in its place. The server checks what a text says.
@@ -207,7 +207,7 @@ mod tests {
             "a type that this program does not know"
         );
         for none in [None, Some(&Value::Null)] {
-            assert_eq!(bound("x", none, &Type::INT4), Ok(Bound(None)));
+            assert_eq!(bound("x", none, &Type::INT4), Ok(BoundParam(None)));
         }
     }
 

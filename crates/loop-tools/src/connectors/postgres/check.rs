@@ -7,10 +7,10 @@ use crate::Credentials;
 use serde_json::Value;
 use tokio_postgres::Client;
 
-use crate::connectors::postgres::bind::Bound;
-use crate::connectors::postgres::failure::{Place, failure, is_left_behind};
+use crate::connectors::postgres::bind::BoundParam;
+use crate::connectors::postgres::failure::{SentQuery, failure, is_left_behind};
 use crate::connectors::postgres::pool::Lease;
-use crate::connectors::postgres::run::{CLEAN, Fault, Query, Work, begin, parameters};
+use crate::connectors::postgres::run::{CLEAN, Query, QueryFault, QueryKind, begin, parameters};
 use crate::connectors::postgres::settings::{Postgres, PostgresSettings};
 use crate::connectors::postgres::tool::PostgresTool;
 use crate::connectors::trouble::Trouble;
@@ -108,7 +108,7 @@ impl Postgres {
 /// What the role may do beyond what its tools need, a line each.
 async fn role(lease: &mut Lease, settings: &PostgresSettings) -> Result<Vec<String>, Trouble> {
     let client = &lease.connection()?.client;
-    let wrong = |error: tokio_postgres::Error| failure(&error, Place::NONE);
+    let wrong = |error: tokio_postgres::Error| failure(&error, SentQuery::NONE);
     // In one transaction, so that it is in one session also behind a pooler.
     client.batch_execute("BEGIN READ ONLY").await.map_err(wrong)?;
     let row = client.query_one(ROLE, &[]).await;
@@ -152,13 +152,13 @@ async fn explain(lease: &mut Lease, query: &Query, settings: &PostgresSettings) 
     let connection = lease.connection()?;
     let begin = begin(query.work, settings, CHECKS_WITHIN, connection);
     let client = &connection.client;
-    let wrong = |fault: Fault| match fault {
-        Fault::Known(failure) => failure,
-        Fault::Server(error) => failure(&error, query.place()),
+    let wrong = |fault: QueryFault| match fault {
+        QueryFault::Known(failure) => failure,
+        QueryFault::Server(error) => failure(&error, query.place()),
     };
     client.batch_execute(&begin).await.map_err(|error| wrong(error.into()))?;
     let mut explained = explained_in(client, query, settings).await;
-    if let Err(Fault::Server(error)) = &explained
+    if let Err(QueryFault::Server(error)) = &explained
         && is_left_behind(error)
     {
         let again = format!("ROLLBACK; {begin}{CLEAN}");
@@ -170,17 +170,17 @@ async fn explain(lease: &mut Lease, query: &Query, settings: &PostgresSettings) 
 }
 
 /// The same in a transaction that has begun.
-async fn explained_in(client: &Client, query: &Query, settings: &PostgresSettings) -> Result<(), Fault> {
+async fn explained_in(client: &Client, query: &Query, settings: &PostgresSettings) -> Result<(), QueryFault> {
     let prepared = query.prepare(client, settings).await?;
     // In one line with the query, so that the lines of its errors are those of the query.
     let explain = client.prepare(&format!("EXPLAIN (FORMAT JSON) {}", query.sql)).await?;
-    let nothing = vec![Bound(None); explain.params().len()];
+    let nothing = vec![BoundParam(None); explain.params().len()];
     let plan = client.query_one(&explain, &parameters(&nothing)).await?.try_get::<_, Plan>(0)?;
     drop((prepared, explain));
-    if query.work == Work::Change && !plan.changes() {
+    if query.work == QueryKind::Change && !plan.changes() {
         let message = "with an effect that writes it must be one INSERT, UPDATE, DELETE or MERGE, and it changes nothing; \
                            correct the query or the effect";
-        return Err(Fault::Known(Trouble::Permanent(message.to_owned())));
+        return Err(QueryFault::Known(Trouble::Permanent(message.to_owned())));
     }
     Ok(())
 }

@@ -14,10 +14,10 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{CancelToken, Client, Config, NoTls, SimpleQueryMessage};
 use tokio_rustls::TlsConnector;
 
-use crate::connectors::postgres::failure::{Place, failure, line};
+use crate::connectors::postgres::failure::{SentQuery, failure, line};
 use crate::connectors::postgres::login::Login;
-use crate::connectors::postgres::run::Prepared;
-use crate::connectors::postgres::wire::{Checked, Stream, WireError};
+use crate::connectors::postgres::run::PreparedStatement;
+use crate::connectors::postgres::wire::{CheckedStream, Stream, WireError};
 use crate::connectors::tls::client_config;
 use crate::connectors::trouble::Trouble;
 
@@ -48,7 +48,7 @@ pub(crate) struct Connection {
     driver: Driver,
     /// Whom it is logged in as.
     pub(crate) login: Login,
-    statements: HashMap<Arc<str>, Arc<Prepared>>,
+    statements: HashMap<Arc<str>, Arc<PreparedStatement>>,
     /// Whether the server looks, while it works, whether this program is still there.
     pub(crate) notices_end: bool,
     /// Whether a pooler is between: each transaction may be in another session of the server, so that it sets all that it needs,
@@ -120,12 +120,12 @@ impl Connection {
     }
 
     /// A statement that was prepared here before.
-    pub(crate) fn prepared(&self, sql: &str) -> Option<Arc<Prepared>> {
+    pub(crate) fn prepared(&self, sql: &str) -> Option<Arc<PreparedStatement>> {
         self.statements.get(sql).cloned()
     }
 
     /// Keeps a prepared statement for the next call.
-    pub(crate) fn keep(&mut self, sql: &Arc<str>, prepared: Arc<Prepared>) {
+    pub(crate) fn keep(&mut self, sql: &Arc<str>, prepared: Arc<PreparedStatement>) {
         if self.is_pooled {
             return;
         }
@@ -144,7 +144,7 @@ impl Connection {
     pub(crate) async fn end(&mut self) -> Option<Trouble> {
         let error = self.driver.end(Duration::from_millis(100)).await?;
         // What the server says when an operator ends it comes here where no request waits for an answer.
-        Some(failure(&error, Place::NONE))
+        Some(failure(&error, SentQuery::NONE))
     }
 
     /// Stops what the server does for this connection, and closes it. Ends within a few seconds in every case.
@@ -213,7 +213,7 @@ async fn cancel(token: &CancelToken, login: &Login, encryption: &Encryption) -> 
 }
 
 /// A stream to the server, encrypted where it has to be.
-async fn stream(login: &Login, encryption: &Encryption) -> Result<Checked, Trouble> {
+async fn stream(login: &Login, encryption: &Encryption) -> Result<CheckedStream, Trouble> {
     let (host, port) = (login.host.as_str(), login.port);
     let unreachable = |error: io::Error| {
         Trouble::Retryable(format!("no connection to {host} port {port}: {}", line(&error.to_string())))
@@ -222,12 +222,12 @@ async fn stream(login: &Login, encryption: &Encryption) -> Result<Checked, Troub
     if host.starts_with('/') {
         let path = std::path::Path::new(host).join(format!(".s.PGSQL.{port}"));
         let stream = tokio::net::UnixStream::connect(&path).await.map_err(unreachable)?;
-        return Ok(Checked::new(Box::new(stream), false));
+        return Ok(CheckedStream::new(Box::new(stream), false));
     }
     let mut stream = TcpStream::connect((host, port)).await.map_err(unreachable)?;
     stream.set_nodelay(true).map_err(unreachable)?;
     let settings = match encryption {
-        Encryption::Off => return Ok(Checked::new(Box::new(stream), !login.is_local())),
+        Encryption::Off => return Ok(CheckedStream::new(Box::new(stream), !login.is_local())),
         Encryption::Platform => {
             let settings = client_config(None);
             Arc::new(settings.map_err(|error| Trouble::Permanent(error.to_string()))?)
@@ -262,12 +262,12 @@ async fn stream(login: &Login, encryption: &Encryption) -> Result<Checked, Troub
                 Trouble::Retryable(format!("no connection to {host} port {port}: {says}"))
             }
         })?);
-    Ok(Checked::new(encrypted, false))
+    Ok(CheckedStream::new(encrypted, false))
 }
 
 /// Why a login failed.
 fn refused(error: &tokio_postgres::Error) -> Trouble {
-    match failure(error, Place::NONE) {
+    match failure(error, SentQuery::NONE) {
         // A server that closes the connection while it logs in.
         Trouble::Retryable(message) if error.as_db_error().is_none() => {
             Trouble::Retryable(format!("{message} during the login"))

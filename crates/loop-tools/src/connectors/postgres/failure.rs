@@ -11,20 +11,20 @@ const MESSAGE_CHARS: usize = 300;
 
 /// A query as the server got it: what an error may be about.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct SentQuery<'a> {
     /// The whole text that was sent.
     pub(crate) sql: &'a str,
     /// The names of `$1`, `$2`, …
     pub(crate) names: &'a [String],
 }
 
-impl Place<'_> {
+impl SentQuery<'_> {
     /// No query of an operator.
     pub(crate) const NONE: Self = Self { sql: "", names: &[] };
 }
 
 /// What an error means for a call.
-pub(crate) fn failure(error: &tokio_postgres::Error, place: Place<'_>) -> Trouble {
+pub(crate) fn failure(error: &tokio_postgres::Error, place: SentQuery<'_>) -> Trouble {
     if let Some(wire) = WireError::behind(error) {
         return Trouble::Permanent(wire.to_string());
     }
@@ -38,7 +38,7 @@ pub(crate) fn failure(error: &tokio_postgres::Error, place: Place<'_>) -> Troubl
     let class = class_of(db.code());
     // What passes is not about a place in the query.
     let passes = matches!(class, Class::Passes | Class::Stopped | Class::Locked | Class::Pooled);
-    let says = message(db, if passes { Place::NONE } else { place });
+    let says = message(db, if passes { SentQuery::NONE } else { place });
     match class {
         Class::Passes => Trouble::Retryable(says),
         Class::Stopped => {
@@ -105,7 +105,7 @@ pub(crate) fn is_left_behind(error: &tokio_postgres::Error) -> bool {
 }
 
 /// The server's message with the line of the query, and what helps.
-pub(crate) fn message(db: &DbError, place: Place<'_>) -> String {
+pub(crate) fn message(db: &DbError, place: SentQuery<'_>) -> String {
     let mut says = line(db.message());
     if let Some(ErrorPosition::Original(position)) = db.position()
         && !place.sql.is_empty()
@@ -129,7 +129,7 @@ pub(crate) fn message(db: &DbError, place: Place<'_>) -> String {
 }
 
 /// The parameter that an error is about, as far as the server says so.
-fn parameter_of<'a>(db: &DbError, place: Place<'a>) -> Option<&'a str> {
+fn parameter_of<'a>(db: &DbError, place: SentQuery<'a>) -> Option<&'a str> {
     let context = db.where_()?;
     let (_, after) = context.split_once("portal parameter $")?;
     let digits: String = after.chars().take_while(char::is_ascii_digit).collect();

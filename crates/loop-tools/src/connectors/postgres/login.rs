@@ -16,7 +16,7 @@ const URL: &str = "postgres://USER:PASSWORD@HOST:PORT/DATABASE, with special cha
 
 /// The name of the secret that a login needs.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Origin {
     Parts { login: PostgresLogin, secret: Option<String> },
     Url { secret: String },
 }
@@ -31,7 +31,7 @@ pub(crate) struct Login {
     pub(crate) password: Option<String>,
 }
 
-impl Place {
+impl Origin {
     pub(crate) fn of(login: &PostgresLogin) -> Self {
         match login {
             PostgresLogin::Parts { password_env, .. } => {
@@ -84,13 +84,13 @@ impl Place {
 
 impl Login {
     /// What hides the password, as it is and as a URL may write it.
-    pub(crate) fn mask(&self, credentials: &Credentials, place: &Place) -> Secrets {
+    pub(crate) fn mask(&self, credentials: &Credentials, place: &Origin) -> Secrets {
         let mut mask = Secrets::default();
         let secret = place.secret().and_then(|name| credentials.get(name)).map(str::trim);
         for secret in self.password.as_deref().into_iter().chain(secret) {
             mask.add(secret);
         }
-        if let (Place::Url { .. }, Some(url)) = (place, secret) {
+        if let (Origin::Url { .. }, Some(url)) = (place, secret) {
             passwords_in(url).iter().for_each(|password| mask.add(password));
         }
         mask
@@ -168,8 +168,8 @@ mod tests {
         [("DB".to_owned(), url.to_owned())].into_iter().collect()
     }
 
-    fn place() -> Place {
-        Place::of(&PostgresLogin::Url { url_env: "DB".to_owned() })
+    fn place() -> Origin {
+        Origin::of(&PostgresLogin::Url { url_env: "DB".to_owned() })
     }
 
     #[test]

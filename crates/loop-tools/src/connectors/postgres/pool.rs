@@ -7,7 +7,7 @@ use crate::Credentials;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connectors::postgres::connection::{Connection, Encryption};
-use crate::connectors::postgres::login::{Login, Place};
+use crate::connectors::postgres::login::{Login, Origin};
 use crate::connectors::postgres::settings::PostgresSettings;
 use crate::connectors::trouble::Trouble;
 
@@ -26,7 +26,7 @@ const RESET: &str = "SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *; S
 
 /// How a call left its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum TransactionEnd {
     Open,
     Committed,
 }
@@ -35,15 +35,15 @@ pub(crate) enum Left {
 pub(crate) struct Pool {
     pub(crate) name: String,
     pub(crate) settings: PostgresSettings,
-    pub(crate) place: Place,
+    pub(crate) place: Origin,
     encryption: Encryption,
     /// What each connection begins with, as the server reads it.
     options: String,
     permits: Arc<Semaphore>,
-    idle: Mutex<Vec<Idle>>,
+    idle: Mutex<Vec<IdleConnection>>,
 }
 
-struct Idle {
+struct IdleConnection {
     connection: Connection,
     since: Instant,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Lease {
 }
 
 impl Pool {
-    pub(crate) fn new(name: &str, settings: PostgresSettings, encryption: Encryption, place: Place) -> Self {
+    pub(crate) fn new(name: &str, settings: PostgresSettings, encryption: Encryption, place: Origin) -> Self {
         // What is outside of a transaction can only read.
         let mut options = "-c default_transaction_read_only=on".to_owned();
         for (name, value) in settings.of_sessions() {
@@ -126,7 +126,7 @@ impl Pool {
     }
 
     /// The idle connection that was used last. Others that were idle for too long, or are closed, are dropped.
-    fn take(&self) -> Option<Idle> {
+    fn take(&self) -> Option<IdleConnection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|idle| idle.since.elapsed() < IDLE_MAX && !idle.connection.client.is_closed());
         idle.pop()
@@ -134,7 +134,7 @@ impl Pool {
 
     fn put(&self, connection: Connection) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.push(Idle { connection, since: Instant::now() });
+        idle.push(IdleConnection { connection, since: Instant::now() });
     }
 }
 
@@ -174,14 +174,14 @@ impl Lease {
 
     /// Gives the connection back, without anything that the call left in it. Where that takes too long, the connection is
     /// closed.
-    pub(crate) async fn give_back(mut self, left: Left) {
+    pub(crate) async fn give_back(mut self, left: TransactionEnd) {
         let Some(connection) = &self.connection else { return };
         let batch = match (left, connection.is_pooled) {
             // Its session may be that of another client by now, and the pooler resets its own.
-            (Left::Committed, true) => return self.close().await,
-            (Left::Open, true) => "ROLLBACK",
-            (Left::Open, false) => UNDO,
-            (Left::Committed, false) => RESET,
+            (TransactionEnd::Committed, true) => return self.close().await,
+            (TransactionEnd::Open, true) => "ROLLBACK",
+            (TransactionEnd::Open, false) => UNDO,
+            (TransactionEnd::Committed, false) => RESET,
         };
         let reset = tokio::time::timeout(ANSWERS_WITHIN, connection.client.batch_execute(batch)).await;
         if matches!(reset, Ok(Ok(())))

@@ -12,15 +12,15 @@ use tokio_postgres::error::Severity;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, RowStream};
 
-use crate::connectors::postgres::bind::{Bound, bound};
+use crate::connectors::postgres::bind::{BoundParam, bound};
 use crate::connectors::postgres::connection::Connection;
 use crate::connectors::postgres::decode::{Raw, is_readable, json_of};
-use crate::connectors::postgres::failure::{Place, failure, is_left_behind, is_outdated};
+use crate::connectors::postgres::failure::{SentQuery, failure, is_left_behind, is_outdated};
 use crate::connectors::postgres::pool::Lease;
 use crate::connectors::postgres::settings::{PostgresSettings, SCOPE_PARTS};
 use crate::connectors::scope::part_of;
-use crate::connectors::sql::given::{KEY, SCOPE};
-use crate::connectors::sql::rows::{Changed, Done, ROWS_MAX, Rows};
+use crate::connectors::sql::rows::{ChangedRows, ROWS_MAX, Rows, SqlResult};
+use crate::connectors::sql::values::{KEY, SCOPE};
 use crate::connectors::trouble::Trouble;
 
 /// What a reading statement is put into: nothing but a query fits there, and the server makes no more rows than are shown.
@@ -29,7 +29,7 @@ const BEFORE: &str = "SELECT * FROM (";
 pub(crate) const CLEAN: &str = "; DEALLOCATE ALL";
 /// What a checked statement of a tool does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
+pub(crate) enum QueryKind {
     Read,
     Change,
 }
@@ -37,7 +37,7 @@ pub(crate) enum Work {
 /// A statement of a tool, as far as it is known without a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
-    pub(crate) work: Work,
+    pub(crate) work: QueryKind,
     /// As the server gets it. A query is in brackets, so that it can be nothing else.
     pub(crate) sql: Arc<str>,
     /// The same without brackets.
@@ -47,7 +47,7 @@ pub(crate) struct Query {
 }
 
 /// A statement that is prepared on a connection.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedStatement {
     pub(crate) statement: tokio_postgres::Statement,
     /// What sets the scope before it.
     scope: tokio_postgres::Statement,
@@ -56,7 +56,7 @@ pub(crate) struct Prepared {
 
 /// What a call gives a statement.
 #[derive(Debug)]
-pub(crate) struct Given<'a> {
+pub(crate) struct Bindings<'a> {
     pub(crate) parameters: &'a Value,
     pub(crate) scope: &'a Scope,
     pub(crate) key: &'a str,
@@ -76,35 +76,35 @@ impl CommitSent {
 }
 
 /// Why a statement did not run.
-pub(crate) enum Fault {
+pub(crate) enum QueryFault {
     Server(tokio_postgres::Error),
     Known(Trouble),
 }
 
-impl From<tokio_postgres::Error> for Fault {
+impl From<tokio_postgres::Error> for QueryFault {
     fn from(error: tokio_postgres::Error) -> Self {
         Self::Server(error)
     }
 }
 
-impl From<Trouble> for Fault {
+impl From<Trouble> for QueryFault {
     fn from(failure: Trouble) -> Self {
         Self::Known(failure)
     }
 }
 
 impl Query {
-    pub(crate) fn new(work: Work, sql: &str, names: Vec<String>) -> Self {
+    pub(crate) fn new(work: QueryKind, sql: &str, names: Vec<String>) -> Self {
         let sent = match work {
-            Work::Read => in_brackets(BEFORE, sql),
-            Work::Change => sql.to_owned(),
+            QueryKind::Read => in_brackets(BEFORE, sql),
+            QueryKind::Change => sql.to_owned(),
         };
         Self { work, sql: sent.into(), inner: sql.into(), names: names.into() }
     }
 
     /// What errors of the server are about.
-    pub(crate) fn place(&self) -> Place<'_> {
-        Place { sql: &self.sql, names: &self.names }
+    pub(crate) fn place(&self) -> SentQuery<'_> {
+        SentQuery { sql: &self.sql, names: &self.names }
     }
 
     /// The statement on this connection, with the columns that it returns.
@@ -112,7 +112,7 @@ impl Query {
         &self,
         client: &Client,
         settings: &PostgresSettings,
-    ) -> Result<Prepared, Fault> {
+    ) -> Result<PreparedStatement, QueryFault> {
         let mut statement = client.prepare(&self.sql).await?;
         let columns: Vec<String> =
             statement.columns().iter().map(|column| column.name().to_owned()).collect();
@@ -123,7 +123,7 @@ impl Query {
         }
         let unread = |column: &&tokio_postgres::Column| !is_readable(column.type_());
         if let Some(column) = statement.columns().iter().find(unread) {
-            if self.work == Work::Change {
+            if self.work == QueryKind::Change {
                 let (name, ty) = (column.name(), column.type_().name());
                 let message = format!(
                     "RETURNING returns `{name}` of the type {ty}, which cannot be shown; write `{name}::text AS {name}`"
@@ -142,7 +142,7 @@ impl Query {
             statement = client.prepare(&in_brackets(&before, &self.inner)).await?;
         }
         let scope = client.prepare(&set_scope(settings)).await?;
-        Ok(Prepared { statement, scope, columns })
+        Ok(PreparedStatement { statement, scope, columns })
     }
 
     /// Runs the statement in a transaction of its own and ends that. What fails before COMMIT is sent has changed nothing.
@@ -150,9 +150,9 @@ impl Query {
         &self,
         lease: &mut Lease,
         settings: &PostgresSettings,
-        given: &Given<'_>,
+        given: &Bindings<'_>,
         commit: &CommitSent,
-    ) -> Result<(Done, Vec<String>), Trouble> {
+    ) -> Result<(SqlResult, Vec<String>), Trouble> {
         let (mut may_be_outdated, mut cleans) = (true, false);
         loop {
             let connection = lease.connection()?;
@@ -176,7 +176,7 @@ impl Query {
                         connection.keep(&self.sql, Arc::clone(&prepared));
                         prepared
                     }
-                    Err(Fault::Server(error))
+                    Err(QueryFault::Server(error))
                         if connection.is_pooled && !cleans && is_left_behind(&error) =>
                     {
                         cleans = true;
@@ -190,7 +190,7 @@ impl Query {
             };
             match self.transact(connection, prepared, &begins, settings, given, commit).await {
                 Ok(done) => return Ok(done),
-                Err(Fault::Server(error)) if may_be_outdated && is_outdated(&error) => {
+                Err(QueryFault::Server(error)) if may_be_outdated && is_outdated(&error) => {
                     connection.forget(&self.sql);
                     if let Err(error) = connection.client.batch_execute("ROLLBACK").await {
                         return Err(self.known(error.into(), connection).await);
@@ -205,12 +205,12 @@ impl Query {
     async fn transact(
         &self,
         connection: &Connection,
-        prepared: Arc<Prepared>,
+        prepared: Arc<PreparedStatement>,
         begins: &str,
         settings: &PostgresSettings,
-        given: &Given<'_>,
+        given: &Bindings<'_>,
         commit: &CommitSent,
-    ) -> Result<(Done, Vec<String>), Fault> {
+    ) -> Result<(SqlResult, Vec<String>), QueryFault> {
         let client = &connection.client;
         let values = self.values(&prepared, given)?;
         let scope = scope_values(settings, given.scope)?;
@@ -222,12 +222,12 @@ impl Query {
             client.query_raw(&prepared.statement, parameters),
         )?;
         match self.work {
-            Work::Read => {
-                let (rows, _) = rows_of(rows, &prepared, given.cell_bytes_max, Work::Read).await?;
-                Ok((Done::Found(rows), prepared.columns.clone()))
+            QueryKind::Read => {
+                let (rows, _) = rows_of(rows, &prepared, given.cell_bytes_max, QueryKind::Read).await?;
+                Ok((SqlResult::Found(rows), prepared.columns.clone()))
             }
-            Work::Change => {
-                let (rows, count) = rows_of(rows, &prepared, given.cell_bytes_max, Work::Change).await?;
+            QueryKind::Change => {
+                let (rows, count) = rows_of(rows, &prepared, given.cell_bytes_max, QueryKind::Change).await?;
                 let columns = prepared.columns.clone();
                 // Where it is not kept, it is closed in the session that has it.
                 drop(prepared);
@@ -237,7 +237,7 @@ impl Query {
                         return Err(self.commit_failed(&error).into());
                     }
                 }
-                Ok((Done::Changed(Changed { count, rows }), columns))
+                Ok((SqlResult::Changed(ChangedRows { count, rows }), columns))
             }
         }
     }
@@ -245,7 +245,7 @@ impl Query {
     /// What a failed COMMIT means: only where the server says that it failed is it known.
     fn commit_failed(&self, error: &tokio_postgres::Error) -> Trouble {
         let severity = error.as_db_error().and_then(|error| error.parsed_severity());
-        match (severity, failure(error, Place::NONE)) {
+        match (severity, failure(error, SentQuery::NONE)) {
             (Some(Severity::Error), known) => known,
             (_, Trouble::Retryable(says) | Trouble::Permanent(says)) => Trouble::InDoubt(format!(
                 "it may or may not have been changed: the server did not answer to COMMIT: {says}"
@@ -254,14 +254,14 @@ impl Query {
         }
     }
 
-    fn values(&self, prepared: &Prepared, given: &Given<'_>) -> Result<Vec<Bound>, Trouble> {
+    fn values(&self, prepared: &PreparedStatement, given: &Bindings<'_>) -> Result<Vec<BoundParam>, Trouble> {
         let types = prepared.statement.params();
         let values = self.names.iter().zip(types).map(|(name, ty)| {
             if SCOPE.contains(&name.as_str()) {
                 let part = part_of(given.scope, name.trim_start_matches("scope_"));
                 return bound(name, part.map(|text| Value::String(text.to_string())).as_ref(), ty);
             }
-            if name == KEY && self.work == Work::Change {
+            if name == KEY && self.work == QueryKind::Change {
                 return bound(name, Some(&Value::String(given.key.to_owned())), ty);
             }
             bound(name, given.parameters.get(name), ty)
@@ -270,13 +270,13 @@ impl Query {
     }
 
     /// What a fault means for the call. A broken connection may have said why.
-    async fn known(&self, fault: Fault, connection: &mut Connection) -> Trouble {
+    async fn known(&self, fault: QueryFault, connection: &mut Connection) -> Trouble {
         match fault {
-            Fault::Known(failure) => failure,
-            Fault::Server(error) if error.is_closed() => {
+            QueryFault::Known(failure) => failure,
+            QueryFault::Server(error) if error.is_closed() => {
                 connection.end().await.unwrap_or_else(|| failure(&error, self.place()))
             }
-            Fault::Server(error) => failure(&error, self.place()),
+            QueryFault::Server(error) => failure(&error, self.place()),
         }
     }
 }
@@ -289,20 +289,20 @@ fn in_brackets(before: &str, sql: &str) -> String {
 }
 
 /// Values as the client takes them.
-pub(crate) fn parameters(values: &[Bound]) -> Vec<&(dyn ToSql + Sync)> {
+pub(crate) fn parameters(values: &[BoundParam]) -> Vec<&(dyn ToSql + Sync)> {
     values.iter().map(|value| value as _).collect()
 }
 
 /// What begins a transaction.
 pub(crate) fn begin(
-    work: Work,
+    work: QueryKind,
     settings: &PostgresSettings,
     time: Duration,
     connection: &Connection,
 ) -> String {
     let mode = match work {
-        Work::Read => "READ ONLY",
-        Work::Change => "READ WRITE",
+        QueryKind::Read => "READ ONLY",
+        QueryKind::Change => "READ WRITE",
     };
     let ms = |time: Duration| time.as_millis().clamp(1, 86_400_000);
     let statement = ms(settings.statement_timeout.min(time));
@@ -334,7 +334,7 @@ fn set_scope(settings: &PostgresSettings) -> String {
 }
 
 /// The values of them. What is not there is empty: a setting cannot be NULL.
-fn scope_values(settings: &PostgresSettings, scope: &Scope) -> Result<Vec<Bound>, Trouble> {
+fn scope_values(settings: &PostgresSettings, scope: &Scope) -> Result<Vec<BoundParam>, Trouble> {
     let values = scope_settings(settings).map(|(_, part)| {
         let text = part_of(scope, part).map(ToString::to_string).unwrap_or_default();
         if text.contains('\0') {
@@ -342,7 +342,7 @@ fn scope_values(settings: &PostgresSettings, scope: &Scope) -> Result<Vec<Bound>
                 format!("the scope's `{part}` holds a NUL character, which PostgreSQL does not take");
             return Err(Trouble::Permanent(message));
         }
-        Ok(Bound(Some(text)))
+        Ok(BoundParam(Some(text)))
     });
     values.collect()
 }
@@ -351,17 +351,17 @@ fn scope_values(settings: &PostgresSettings, scope: &Scope) -> Result<Vec<Bound>
 /// it is known that it was made.
 async fn rows_of(
     found: RowStream,
-    prepared: &Prepared,
+    prepared: &PreparedStatement,
     cell_bytes_max: usize,
-    work: Work,
-) -> Result<(Rows, u64), Fault> {
+    work: QueryKind,
+) -> Result<(Rows, u64), QueryFault> {
     let mut found = std::pin::pin!(found);
     let mut rows = Rows::default();
     while let Some(row) = found.try_next().await? {
         if rows.is_full() {
             match work {
-                Work::Read => return Ok((rows, 0)),
-                Work::Change => continue,
+                QueryKind::Read => return Ok((rows, 0)),
+                QueryKind::Change => continue,
             }
         }
         let mut values = Vec::with_capacity(prepared.columns.len());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::connectors::error::ConnectorError;
 use crate::connectors::postgres::connection::Encryption;
-use crate::connectors::postgres::login::{Place, is_local, passwords_in};
+use crate::connectors::postgres::login::{Origin, is_local, passwords_in};
 use crate::connectors::postgres::pool::Pool;
 use crate::connectors::tls::client_config;
 
@@ -169,7 +169,7 @@ impl Postgres {
                 Err(error) => return wrong("ca", error.to_string()),
             },
         };
-        let place = Place::of(&settings.login);
+        let place = Origin::of(&settings.login);
         Ok(Self { pool: Arc::new(Pool::new(name, settings, encryption, place)), warnings })
     }
 

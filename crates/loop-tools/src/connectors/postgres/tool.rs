@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 use crate::connectors::error::ConnectorError;
 use crate::connectors::postgres::login::Login;
-use crate::connectors::postgres::pool::Left;
-use crate::connectors::postgres::run::{CommitSent, Given, Query, Work};
+use crate::connectors::postgres::pool::TransactionEnd;
+use crate::connectors::postgres::run::{Bindings, CommitSent, Query, QueryKind};
 use crate::connectors::postgres::settings::Postgres;
 use crate::connectors::postgres::statement::{ScanError, Statement};
-use crate::connectors::sql::given::{KEY, check_name};
-use crate::connectors::sql::rows::{CELL_BYTES_MAX, Done, result};
+use crate::connectors::sql::rows::{CELL_BYTES_MAX, SqlResult, result};
+use crate::connectors::sql::values::{KEY, check_name};
 use crate::connectors::trouble::Trouble;
 
 /// How long a call takes at most outside of a dispatcher.
@@ -92,7 +92,7 @@ impl PostgresTool {
         if change == Some(Effect::WriteKeyed) && !statement.names.iter().any(|name| name == KEY) {
             return Err(ConnectorError::Unkeyed { tool });
         }
-        let work = if change.is_some() { Work::Change } else { Work::Read };
+        let work = if change.is_some() { QueryKind::Change } else { QueryKind::Read };
         Ok(Self {
             declaration: declaration.defined_by(&json!({ "kind": "sql", "query": query })),
             source: source.clone(),
@@ -114,7 +114,7 @@ impl PostgresTool {
         context: &ToolContext,
         login: &Login,
         commit: &CommitSent,
-    ) -> (Vec<String>, Result<Done, Trouble>) {
+    ) -> (Vec<String>, Result<SqlResult, Trouble>) {
         let pool = &self.source.pool;
         let mut has_retried = false;
         loop {
@@ -124,7 +124,7 @@ impl PostgresTool {
                 Err(failure) => return (Vec::new(), Err(failure)),
             };
             let left = context.remaining().unwrap_or(TIME_ALONE);
-            let given = Given {
+            let given = Bindings {
                 parameters,
                 scope: &context.scope,
                 key: &context.key,
@@ -134,7 +134,7 @@ impl PostgresTool {
             let was_used = lease.was_used();
             match self.query.run(&mut lease, &pool.settings, &given, commit).await {
                 Ok((done, columns)) => {
-                    let left = if commit.get() { Left::Committed } else { Left::Open };
+                    let left = if commit.get() { TransactionEnd::Committed } else { TransactionEnd::Open };
                     lease.give_back(left).await;
                     return (columns, Ok(done));
                 }
@@ -146,7 +146,7 @@ impl PostgresTool {
                 }
                 Err(failure) => {
                     if !lease.is_closed() {
-                        lease.give_back(Left::Open).await;
+                        lease.give_back(TransactionEnd::Open).await;
                     }
                     return (Vec::new(), Err(failure));
                 }
@@ -210,10 +210,10 @@ impl Tool for PostgresTool {
 }
 
 /// The rows without secrets.
-fn masked(mut done: Done, mask: &Secrets) -> Done {
+fn masked(mut done: SqlResult, mask: &Secrets) -> SqlResult {
     let rows = match &mut done {
-        Done::Found(rows) => rows,
-        Done::Changed(changed) => &mut changed.rows,
+        SqlResult::Found(rows) => rows,
+        SqlResult::Changed(changed) => &mut changed.rows,
     };
     for row in &mut rows.rows {
         *row = mask.mask_value(row.take());

@@ -66,12 +66,12 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// A stream whose messages are checked as they come.
-pub(crate) struct Checked {
+pub(crate) struct CheckedStream {
     stream: Box<dyn Stream>,
     messages: Messages,
 }
 
-impl Checked {
+impl CheckedStream {
     /// The stream behind the negotiation of TLS. Is it `exposed`, no password goes over it as it is.
     pub(crate) fn new(stream: Box<dyn Stream>, exposed: bool) -> Self {
         Self { stream, messages: Messages { exposed, ..Messages::default() } }
@@ -155,7 +155,7 @@ impl Messages {
     }
 }
 
-impl AsyncRead for Checked {
+impl AsyncRead for CheckedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -173,7 +173,7 @@ impl AsyncRead for Checked {
     }
 }
 
-impl AsyncWrite for Checked {
+impl AsyncWrite for CheckedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

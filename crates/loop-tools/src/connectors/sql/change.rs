@@ -18,9 +18,9 @@ use rusqlite::{Connection, ErrorCode};
 
 use crate::connectors::error::{ConnectorError, one_line};
 use crate::connectors::sql::database::{Database, Writer, is_busy};
-use crate::connectors::sql::given::{self, Given, KEY};
 use crate::connectors::sql::query::{columns_of, place_of, rows_of, stop_when_cancelled};
-use crate::connectors::sql::rows::Changed;
+use crate::connectors::sql::rows::ChangedRows;
+use crate::connectors::sql::values::{self, KEY, SqlValues};
 use crate::connectors::trouble::Trouble;
 
 /// An INSERT, UPDATE or DELETE that prepares and names only what it is given.
@@ -67,7 +67,7 @@ impl Change {
         if !changes.load(Ordering::Relaxed) || statement.is_explain() != 0 {
             return Err(no_change("it changes nothing"));
         }
-        given::check_names(&tool, &statement, parameters, true)?;
+        values::check_names(&tool, &statement, parameters, true)?;
         let key = format!(":{KEY}");
         let has_key = (1..=statement.parameter_count()).any(|at| statement.parameter_name(at) == Some(&key));
         if effect == Effect::WriteKeyed && !has_key {
@@ -84,10 +84,10 @@ impl Change {
     /// Makes the change, whole or not at all. Blocks; ends soon after `cancel` is cancelled, and changes nothing then.
     pub(crate) fn run(
         &self,
-        given: &Given<'_>,
+        given: &SqlValues<'_>,
         cell_bytes_max: usize,
         cancel: &CancellationToken,
-    ) -> Result<Changed, Trouble> {
+    ) -> Result<ChangedRows, Trouble> {
         // A connection that is dropped takes back what it did not commit.
         let connection = self.writer.connect()?;
         stop_when_cancelled(&connection, cancel)?;
@@ -110,7 +110,7 @@ impl Change {
         if count > 0 {
             patience.step(|| connection.execute_batch("COMMIT"))?;
         }
-        Ok(Changed { count, rows })
+        Ok(ChangedRows { count, rows })
     }
 }
 

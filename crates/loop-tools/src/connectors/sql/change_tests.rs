@@ -263,7 +263,8 @@ fn what_is_no_longer_wanted_changes_nothing() {
         let change =
             Change::check("t", Effect::WriteIdempotent, &world.database, query, &parameters).unwrap();
         let parameters = json!({ "id": 2, "company": "EPAM" });
-        let given = Given { parameters: &parameters, scope: &Scope::default(), key: Some("k"), time: None };
+        let given =
+            SqlValues { parameters: &parameters, scope: &Scope::default(), key: Some("k"), time: None };
         assert_eq!(change.run(&given, 1_000, &cancel), Err(Trouble::stopped()), "{query}");
     }
     assert_eq!(people(&world.database), "Ann Acme, Bob Acme, Cid Brix");
@@ -296,7 +297,7 @@ fn many_runs_may_write_at_once() {
                 let change = Change::check("t", Effect::WriteIrreversible, &database, add, &BTreeSet::new());
                 let change = change.unwrap();
                 let (parameters, scope) = (json!({}), Scope::default());
-                let given = Given { parameters: &parameters, scope: &scope, key: None, time: None };
+                let given = SqlValues { parameters: &parameters, scope: &scope, key: None, time: None };
                 for _ in 0..5 {
                     assert_eq!(change.run(&given, 1_000, &CancellationToken::new()).unwrap().count, 1);
                 }

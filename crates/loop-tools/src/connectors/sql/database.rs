@@ -151,8 +151,8 @@ impl Database {
     }
 
     /// Waits for locks of this database.
-    pub(crate) fn patience<'a>(&self, cancel: &'a CancellationToken) -> Patience<'a> {
-        Patience::new(self.busy, cancel)
+    pub(crate) fn patience<'a>(&self, cancel: &'a CancellationToken) -> LockWait<'a> {
+        LockWait::new(self.busy, cancel)
     }
 
     /// A connection that cannot write.
@@ -174,8 +174,8 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Waits for locks of this file.
-    pub(crate) fn patience<'a>(&self, cancel: &'a CancellationToken) -> Patience<'a> {
-        Patience::new(self.busy, cancel)
+    pub(crate) fn patience<'a>(&self, cancel: &'a CancellationToken) -> LockWait<'a> {
+        LockWait::new(self.busy, cancel)
     }
 
     /// A connection that can write this file and open no other.
@@ -191,12 +191,12 @@ impl Writer {
 
 /// Waits for the locks of other programs, all in all no longer than a time, and no longer than the work is wanted.
 #[derive(Debug)]
-pub(crate) struct Patience<'a> {
+pub(crate) struct LockWait<'a> {
     until: Instant,
     cancel: &'a CancellationToken,
 }
 
-impl<'a> Patience<'a> {
+impl<'a> LockWait<'a> {
     pub(crate) fn new(busy: Duration, cancel: &'a CancellationToken) -> Self {
         Self { until: Instant::now() + busy, cancel }
     }

@@ -2,11 +2,11 @@
 
 mod change;
 mod database;
-pub(crate) mod given;
 mod query;
 pub(crate) mod rows;
 mod tables;
 mod tool;
+pub(crate) mod values;
 
 pub use database::{BUSY_TIMEOUT, Database};
 pub use rows::{CELL_BYTES_MAX, RESULT_BYTES_MAX, ROWS_MAX};

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::connectors::error::{ConnectorError, one_line};
 use crate::connectors::sql::database::{Database, VALUE_BYTES_MAX, is_busy};
-use crate::connectors::sql::given::{self, Given};
 use crate::connectors::sql::rows::{Rows, cut_text};
+use crate::connectors::sql::values::{self, SqlValues};
 use crate::connectors::trouble::Trouble;
 
 /// How many steps of SQLite's machine pass between two looks at whether the query is still wanted.
@@ -59,7 +59,7 @@ impl Query {
         if ["pragma", "explain"].contains(&word.to_ascii_lowercase().as_str()) {
             return Err(ConnectorError::NotASelect { tool, message: format!("it begins with `{word}`") });
         }
-        given::check_names(&tool, &statement, parameters, false)?;
+        values::check_names(&tool, &statement, parameters, false)?;
         Ok(Self { sql: sql.into(), columns: columns_of(&tool, &statement)? })
     }
 
@@ -72,7 +72,7 @@ impl Query {
     pub(crate) fn run(
         &self,
         database: &Database,
-        given: &Given<'_>,
+        given: &SqlValues<'_>,
         cell_bytes_max: usize,
         cancel: &CancellationToken,
     ) -> Result<Rows, Trouble> {

@@ -26,7 +26,7 @@ pub(crate) struct Rows {
 
 /// What a change did.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Changed {
+pub(crate) struct ChangedRows {
     pub(crate) count: u64,
     /// What RETURNING returned.
     pub(crate) rows: Rows,
@@ -34,9 +34,9 @@ pub(crate) struct Changed {
 
 /// What a statement did.
 #[derive(Debug)]
-pub(crate) enum Done {
+pub(crate) enum SqlResult {
     Found(Rows),
-    Changed(Changed),
+    Changed(ChangedRows),
 }
 
 impl Rows {
@@ -96,14 +96,14 @@ pub(crate) fn result(
     declaration: &ToolDeclaration,
     scope: &Scope,
     columns: &[String],
-    outcome: Result<Done, Trouble>,
+    outcome: Result<SqlResult, Trouble>,
 ) -> ToolResult {
     let (name, title) = (&*declaration.name, &*declaration.title);
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let found = |rows| ToolResult::found_columns(name, title, scope, &columns, rows);
     match outcome {
         Err(trouble) => trouble.result(name, title),
-        Ok(Done::Found(Rows { rows, cut, .. })) => {
+        Ok(SqlResult::Found(Rows { rows, cut, .. })) => {
             let shown = rows.len();
             let mut result = found(rows);
             if cut {
@@ -114,8 +114,8 @@ pub(crate) fn result(
             result
         }
         // A change that met no row must not pass for a success.
-        Ok(Done::Changed(Changed { count: 0, .. })) => ToolResult::empty(name, title),
-        Ok(Done::Changed(Changed { count, rows })) => {
+        Ok(SqlResult::Changed(ChangedRows { count: 0, .. })) => ToolResult::empty(name, title),
+        Ok(SqlResult::Changed(ChangedRows { count, rows })) => {
             let unit = if count == 1 { "row" } else { "rows" };
             let shows = if rows.cut { format!(", shows {}", rows.rows.len()) } else { String::new() };
             let says = format!("Changed {count} {unit}{shows}");

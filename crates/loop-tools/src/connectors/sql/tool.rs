@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use crate::connectors::error::ConnectorError;
 use crate::connectors::sql::change::Change;
 use crate::connectors::sql::database::{Database, LEFT};
-use crate::connectors::sql::given::Given;
 use crate::connectors::sql::query::Query;
-use crate::connectors::sql::rows::{CELL_BYTES_MAX, Done, result};
+use crate::connectors::sql::rows::{CELL_BYTES_MAX, SqlResult, result};
+use crate::connectors::sql::values::SqlValues;
 use crate::connectors::trouble::Trouble;
 
 /// A tool over one SELECT, or over one INSERT, UPDATE or DELETE where its effect is to write: its parameters and the scope go
@@ -26,13 +26,13 @@ use crate::connectors::trouble::Trouble;
 #[derive(Debug)]
 pub struct SqlTool {
     declaration: ToolDeclaration,
-    work: Work,
+    work: SqlWork,
     cell_bytes_max: usize,
 }
 
 /// What the tool does.
 #[derive(Clone, Debug)]
-enum Work {
+enum SqlWork {
     Look(Query, Database),
     Change(Change),
 }
@@ -58,10 +58,10 @@ impl SqlTool {
         let name = &declaration.name;
         let work = match declaration.effect {
             Some(effect @ (Effect::WriteIdempotent | Effect::WriteKeyed | Effect::WriteIrreversible)) => {
-                Work::Change(Change::check(name, effect, database, query, &parameters)?)
+                SqlWork::Change(Change::check(name, effect, database, query, &parameters)?)
             }
             Some(Effect::Read | Effect::Egress | Effect::Exec) | None => {
-                Work::Look(Query::check(name, database, query, &parameters)?, database.clone())
+                SqlWork::Look(Query::check(name, database, query, &parameters)?, database.clone())
             }
         };
         let declaration = declaration.defined_by(&json!({ "kind": "sql", "query": query }));
@@ -76,7 +76,7 @@ impl SqlTool {
     }
 }
 
-impl Work {
+impl SqlWork {
     fn columns(&self) -> &[String] {
         match self {
             Self::Look(query, _) => query.columns(),
@@ -99,13 +99,13 @@ impl Tool for SqlTool {
         let time = context.remaining().and_then(|time| time.checked_sub(LEFT)).filter(|time| *time > LEFT);
         let (work, scope, key) = (self.work.clone(), context.scope.clone(), context.key.clone());
         let work = move || match work {
-            Work::Look(query, database) => {
-                let given = Given { parameters: &parameters, scope: &scope, key: None, time };
-                query.run(&database, &given, max, &cancel).map(Done::Found)
+            SqlWork::Look(query, database) => {
+                let given = SqlValues { parameters: &parameters, scope: &scope, key: None, time };
+                query.run(&database, &given, max, &cancel).map(SqlResult::Found)
             }
-            Work::Change(change) => {
-                let given = Given { parameters: &parameters, scope: &scope, key: Some(&key), time };
-                change.run(&given, max, &cancel).map(Done::Changed)
+            SqlWork::Change(change) => {
+                let given = SqlValues { parameters: &parameters, scope: &scope, key: Some(&key), time };
+                change.run(&given, max, &cancel).map(SqlResult::Changed)
             }
         };
         let outcome = tokio::task::spawn_blocking(work).await;

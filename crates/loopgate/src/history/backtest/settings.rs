@@ -4,14 +4,14 @@ use crate::args::setting;
 use crate::output::Failure;
 
 /// A dotted key with its value, as `--set` gives it.
-type Set = (String, String);
+type KeyValue = (String, String);
 
 /// The policies in these `--set` options, each with its name in the report.
-pub(super) fn policies(set: &[String]) -> Result<Vec<(String, Vec<Set>)>, Failure> {
+pub(super) fn policies(set: &[String]) -> Result<Vec<(String, Vec<KeyValue>)>, Failure> {
     if set.is_empty() {
         return Ok(Vec::new());
     }
-    let (mut fixed, mut several): (Vec<Set>, Option<(String, Vec<&str>)>) = (Vec::new(), None);
+    let (mut fixed, mut several): (Vec<KeyValue>, Option<(String, Vec<&str>)>) = (Vec::new(), None);
     for text in set {
         let (key, value) = setting(text)?;
         let Some((_, written)) = text.split_once('=') else { continue };
@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    fn named(set: &[&str]) -> Vec<(String, Vec<Set>)> {
+    fn named(set: &[&str]) -> Vec<(String, Vec<KeyValue>)> {
         policies(&set.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).unwrap()
     }
 

@@ -51,7 +51,8 @@ pub(super) fn limits(engine: &Engine) -> DoorLimits {
 /// The door. It records in this audit log.
 pub(super) fn doors(
     args: &ServeArgs,
-    (listen, hosts): (SocketAddr, Hosts),
+    listen: SocketAddr,
+    hosts: Hosts,
     engine: &Engine,
     audit: Audit,
     limits: DoorLimits,

@@ -3,7 +3,7 @@
 #[cfg(feature = "server")]
 mod door;
 #[cfg(feature = "server")]
-mod kept;
+mod runner_cache;
 #[cfg(feature = "server")]
 mod source;
 #[cfg(feature = "server")]

@@ -13,10 +13,10 @@ use loop_runtime::journal::{Journal as _, StoredJournal};
 use loop_server::engine::{RunnerSource, ServedDomain};
 use loop_server::links::SignedLinks;
 
-use super::kept::Kept;
+use super::runner_cache::RunnerCache;
 
 use crate::args::{AgainArgs, DomainArgs};
-use crate::context::{Found, Origin, TokenOrigin, on_journal, places, to_loop};
+use crate::context::{FoundRun, Origin, TokenOrigin, on_journal, places, to_loop};
 use crate::output::{Failure, panics, stream};
 
 /// The sources of the server's runners.
@@ -27,7 +27,7 @@ pub(super) struct Runners {
     pub(super) cwd: PathBuf,
     pub(super) saves: bool,
     pub(super) again: AgainArgs,
-    pub(super) kept: Kept<Runner>,
+    pub(super) kept: RunnerCache<Runner>,
     /// The links in hook messages to pages of this server.
     pub(super) links: Arc<SignedLinks>,
 }
@@ -131,7 +131,7 @@ impl RunnerSource for Runners {
         let (journal, run, again) = (Arc::clone(&self.journal), run.clone(), self.again.clone());
         // It replays the run, and may load the domain: neither holds another request up.
         let reading =
-            aside(async move { Found::read(journal, &run).await.map_err(|failure| failure.line()) });
+            aside(async move { FoundRun::read(journal, &run).await.map_err(|failure| failure.line()) });
         let found = reading.await?;
         let origin = found.recorded.origin.as_deref().map(Origin::read).transpose();
         let origin = origin.map_err(|failure| failure.line())?;

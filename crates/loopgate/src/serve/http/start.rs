@@ -13,7 +13,7 @@ use loop_server::links::SignedLinks;
 use loop_server::pages;
 use tokio_util::sync::CancellationToken;
 
-use super::kept::Kept;
+use super::runner_cache::RunnerCache;
 use super::source::{Runners, keep_all};
 use super::{ServeArgs, door};
 
@@ -54,7 +54,7 @@ pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
         cwd,
         saves: args.written.saves(),
         again: AgainArgs::of_server(&args.written),
-        kept: Kept::default(),
+        kept: RunnerCache::default(),
         links: Arc::new(SignedLinks::new(Arc::clone(&journal), hosts.origin())),
     };
     let (jobs, queued) = (usize::from(args.jobs), u64::from(args.max_queued));
@@ -75,7 +75,7 @@ pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     let limits = door::limits(&engine);
     // One log, so that what a caller adds to it is bounded wherever it comes from.
     let audit = Audit::of(Arc::clone(engine.journal()));
-    let doors = door::doors(&args, (at, hosts), &engine, audit.clone(), limits.clone())?;
+    let doors = door::doors(&args, at, hosts, &engine, audit.clone(), limits.clone())?;
     let source = pages_source(Arc::clone(engine.journal()), Some(engine.clone()), audit.clone());
     let router = doors.guard(api::router(engine.clone(), audit).merge(pages::router(source)));
     let ending = CancellationToken::new();

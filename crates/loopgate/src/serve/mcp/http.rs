@@ -41,10 +41,10 @@ type Answer = Response<BoxBody<Bytes, Infallible>>;
 /// A server bound to its address.
 pub(crate) struct Server {
     listener: TcpListener,
-    shared: Arc<Shared>,
+    shared: Arc<HttpState>,
 }
 
-struct Shared {
+struct HttpState {
     token: String,
     max_body: usize,
     sessions: Arc<LocalSessionManager>,
@@ -84,7 +84,7 @@ impl Server {
         if !at.ip().is_loopback() {
             stream::note("warning: the token is sent in plain text; put a proxy with TLS in front");
         }
-        Ok(Self { listener, shared: Arc::new(Shared { token, max_body, sessions, service }) })
+        Ok(Self { listener, shared: Arc::new(HttpState { token, max_body, sessions, service }) })
     }
 
     /// Serves until it is dropped.
@@ -118,7 +118,7 @@ impl Server {
     }
 }
 
-impl Shared {
+impl HttpState {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         if !is_authorised(request.headers(), &self.token) {
             let mut answer = plain(

@@ -16,7 +16,7 @@ use rmcp::ServiceExt;
 use tokio_util::sync::CancellationToken;
 
 use self::http::Server;
-use self::runs::{NO_LIMIT, Runs};
+use self::runs::{DomainRuns, NO_LIMIT};
 use self::service::Service;
 use self::stdio::Lines;
 
@@ -49,7 +49,7 @@ pub(crate) async fn mcp(args: McpArgs) -> Result<ExitCode, Failure> {
     let max_message = item_bytes.saturating_mul(6).saturating_add(MESSAGE_BYTES);
     let again = AgainArgs::of_server(&args.written);
     let max_runs = usize::from(args.max_runs);
-    let runs = Runs::new(domain, runner, journal, again, max_runs, args.max_cost, leaving.clone());
+    let runs = DomainRuns::new(domain, runner, journal, again, max_runs, args.max_cost, leaving.clone());
     let runs = Arc::new(runs);
     let service = Service::new(Arc::clone(&runs));
     let received = match args.http {

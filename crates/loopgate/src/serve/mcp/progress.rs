@@ -14,12 +14,12 @@ use crate::shown::calls;
 const MAX_CHARS: usize = 200;
 
 /// Converts events to progress messages.
-pub(crate) struct Teller {
+pub(crate) struct ProgressMessages {
     passes: u32,
     tools: BTreeMap<CommandKey, String>,
 }
 
-impl Teller {
+impl ProgressMessages {
     /// For runs with this limit of passes.
     pub(crate) fn new(passes: u32) -> Self {
         Self { passes, tools: BTreeMap::new() }

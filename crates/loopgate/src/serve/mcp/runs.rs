@@ -10,15 +10,15 @@ use loop_core::{EventKind, WorkItem};
 use loop_domain::Domain;
 use loop_runtime::Runner;
 use loop_runtime::journal::{Journal, Recorded, RunLine, StoredJournal, replay};
-use loop_runtime::run::{Attached, Driven, Handle, Remote};
+use loop_runtime::run::{Attached, DriveResult, Handle, Remote};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::progress::Teller;
+use super::progress::ProgressMessages;
 
 use crate::args::AgainArgs;
-use crate::context::{Found, still_waits};
+use crate::context::{FoundRun, still_waits};
 use crate::drive::Listening;
 use crate::output::Failure;
 
@@ -46,33 +46,33 @@ pub(crate) struct Live {
 }
 
 /// Answers and instructions of a client for a waiting run.
-struct Stated {
+struct ClientMessage {
     kinds: Vec<EventKind>,
     /// Whether to stop the run as soon as it is resumed.
     stops: bool,
     reply: oneshot::Sender<Result<(), Failure>>,
 }
 
-struct Managed {
+struct ManagedRun {
     live: watch::Receiver<Live>,
     remote: Arc<Mutex<Option<Remote>>>,
-    stated: mpsc::Sender<Stated>,
+    stated: mpsc::Sender<ClientMessage>,
 }
 
 /// The run of a request.
-pub(crate) struct Requested {
+pub(crate) struct RequestedRun {
     pub(crate) id: RunId,
     /// Whether the request began it. False: an earlier request with the same key did.
     pub(crate) is_new: bool,
 }
 
 /// The runs of a domain in its journal.
-pub(crate) struct Runs {
+pub(crate) struct DomainRuns {
     pub(crate) domain: Domain,
     pub(crate) journal: Arc<StoredJournal>,
     runner: Runner,
     again: AgainArgs,
-    managed: Mutex<BTreeMap<RunId, Managed>>,
+    managed: Mutex<BTreeMap<RunId, ManagedRun>>,
     places: Arc<Semaphore>,
     max_runs: usize,
     costs: Costs,
@@ -82,7 +82,7 @@ pub(crate) struct Runs {
     leaving: CancellationToken,
 }
 
-impl Runs {
+impl DomainRuns {
     pub(crate) fn new(
         domain: Domain,
         runner: Runner,
@@ -125,7 +125,7 @@ impl Runs {
         self: &Arc<Self>,
         item: WorkItem,
         key: Option<Arc<str>>,
-    ) -> Result<Requested, Failure> {
+    ) -> Result<RequestedRun, Failure> {
         let request = self.runner.run(item);
         let request = match key {
             Some(key) => request.with_key(key),
@@ -133,7 +133,7 @@ impl Runs {
         };
         // One that is looked after here already may wait for a person.
         if let Some(id) = request.earlier().await?.filter(|id| self.live(id).is_some()) {
-            return Ok(Requested { id, is_new: false });
+            return Ok(RequestedRun { id, is_new: false });
         }
         let place = self.place()?;
         let reserved = self.costs.reserve(self.runner.spec().limits.cost)?;
@@ -147,12 +147,12 @@ impl Runs {
                     Attached::Elsewhere { run, .. } => run,
                     Attached::Began(handle) | Attached::Resumed(handle) => handle.id().clone(),
                 };
-                return Ok(Requested { id, is_new: false });
+                return Ok(RequestedRun { id, is_new: false });
             }
         };
         let id = handle.id().clone();
         self.tend(self.runner.clone(), handle, reserved, place);
-        Ok(Requested { id, is_new })
+        Ok(RequestedRun { id, is_new })
     }
 
     /// The run in progress with this id.
@@ -210,12 +210,12 @@ impl Runs {
             let (reply, replied) = oneshot::channel();
             let over =
                 || Failure::new(format!("run {id} does not wait any more; `wait_for_run` returns its state"));
-            stated.try_send(Stated { kinds, stops, reply }).map_err(|_| over())?;
+            stated.try_send(ClientMessage { kinds, stops, reply }).map_err(|_| over())?;
             return replied.await.map_err(|_| over())?;
         }
         // A run of another process that has ended, or of this one before it was restarted.
         let place = self.place()?;
-        let found = Found::read(Arc::clone(&self.journal), id).await?;
+        let found = FoundRun::read(Arc::clone(&self.journal), id).await?;
         if found.run.is_done() {
             return Err(Failure::new(format!("run {id} is over; `read_document` returns what it came to")));
         }
@@ -272,21 +272,21 @@ impl Runs {
         let (sender, live) = watch::channel(first);
         let (stated, received) = mpsc::channel(4);
         let remote = Arc::new(Mutex::new(Some(handle.remote())));
-        let managed = Managed { live, remote: Arc::clone(&remote), stated };
+        let managed = ManagedRun { live, remote: Arc::clone(&remote), stated };
         self.with(|runs| runs.insert(id.clone(), managed));
         let tending =
-            Tending { runs: Arc::clone(self), id, runner, sender, remote, reserved: Some(reserved) };
+            RunTask { runs: Arc::clone(self), id, runner, sender, remote, reserved: Some(reserved) };
         self.tasks.spawn(tending.drive(handle, received, place));
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut BTreeMap<RunId, Managed>) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut BTreeMap<RunId, ManagedRun>) -> T) -> T {
         change(&mut lock(&self.managed))
     }
 }
 
 /// A run that this process looks after until it has ended.
-struct Tending {
-    runs: Arc<Runs>,
+struct RunTask {
+    runs: Arc<DomainRuns>,
     id: RunId,
     runner: Runner,
     sender: watch::Sender<Live>,
@@ -294,11 +294,11 @@ struct Tending {
     reserved: Option<PicoUsd>,
 }
 
-impl Tending {
+impl RunTask {
     async fn drive(
         mut self,
         mut handle: Handle,
-        mut received: mpsc::Receiver<Stated>,
+        mut received: mpsc::Receiver<ClientMessage>,
         place: OwnedSemaphorePermit,
     ) {
         let mut place = Some(place);
@@ -321,11 +321,11 @@ impl Tending {
                 let _ = watching.await;
             }
             match driven {
-                Driven::Ended(outcome) => {
+                DriveResult::Ended(outcome) => {
                     self.settle(outcome.totals.cost.total());
                     return;
                 }
-                Driven::Waiting(_) => {
+                DriveResult::Waiting(_) => {
                     drop(place.take());
                     self.tell(LivePhase::Waiting, Some("the run waits for a person"));
                 }
@@ -340,7 +340,7 @@ impl Tending {
     /// Waits until the run can be resumed here. `None`: it has ended elsewhere, or the server exits.
     async fn waiting(
         &mut self,
-        received: &mut mpsc::Receiver<Stated>,
+        received: &mut mpsc::Receiver<ClientMessage>,
     ) -> Option<(Handle, OwnedSemaphorePermit)> {
         loop {
             let stated = tokio::select! {
@@ -349,7 +349,7 @@ impl Tending {
                 stated = received.recv() => stated,
                 () = tokio::time::sleep(POLL) => None,
             };
-            if let Some(Stated { kinds, stops, reply }) = stated {
+            if let Some(ClientMessage { kinds, stops, reply }) = stated {
                 let place = match Arc::clone(&self.runs.places).try_acquire_owned() {
                     Ok(place) => place,
                     Err(_) => {
@@ -394,7 +394,7 @@ impl Tending {
     fn watch(&self, handle: &mut Handle) -> Option<tokio::task::JoinHandle<()>> {
         let mut events = handle.events()?;
         let sender = self.sender.clone();
-        let mut teller = Teller::new(self.runner.spec().limits.passes);
+        let mut teller = ProgressMessages::new(self.runner.spec().limits.passes);
         Some(tokio::spawn(async move {
             while let Some(event) = events.recv().await {
                 if let Some(message) = teller.message(&event) {
@@ -424,7 +424,7 @@ impl Tending {
     }
 }
 
-impl Drop for Tending {
+impl Drop for RunTask {
     fn drop(&mut self) {
         // What is not known is counted as what it may have been.
         self.settle(None);

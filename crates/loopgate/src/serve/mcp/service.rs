@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, broadcast};
 use tokio::time::Instant;
 
-use super::runs::{LivePhase, POLL, Requested, Runs};
+use super::runs::{DomainRuns, LivePhase, POLL, RequestedRun};
 use super::tasks::takes_tasks;
 use super::tools::{
     AnswerArguments, Item, ListArguments, MAX_WAIT_MS, ReadArguments, RunArguments, RunList, RunResult,
@@ -52,13 +52,13 @@ const SCHEME: &str = "loopgate://";
 /// The server for all clients of a process.
 #[derive(Clone)]
 pub(crate) struct Service {
-    pub(crate) runs: Arc<Runs>,
+    pub(crate) runs: Arc<DomainRuns>,
     tools: Arc<[Tool]>,
     waiting: Arc<Semaphore>,
 }
 
 impl Service {
-    pub(crate) fn new(runs: Arc<Runs>) -> Self {
+    pub(crate) fn new(runs: Arc<DomainRuns>) -> Self {
         let tools = declared(&runs.domain.spec).into();
         Self { runs, tools, waiting: Arc::new(Semaphore::new(MAX_WAITING)) }
     }
@@ -94,7 +94,7 @@ impl Service {
             "run" => {
                 let RunArguments { item, key, wait_ms } = read(arguments)?;
                 let _waits = self.may_wait()?;
-                let Requested { id, is_new } = self.start(item, key, context).await?;
+                let RequestedRun { id, is_new } = self.start(item, key, context).await?;
                 // Who cancels a second request does not stop the run of the first.
                 self.wait(&id, wait_ms, context, /*stops*/ is_new).await?;
                 self.shown(&id, false).await
@@ -157,7 +157,7 @@ impl Service {
         item: Item,
         key: Option<String>,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Requested, Failure> {
+    ) -> Result<RequestedRun, Failure> {
         let text = match item {
             Item::Text(text) => text,
             Item::Object(object) => serde_json::to_string(&object)?,
@@ -325,7 +325,7 @@ impl Service {
     }
 
     /// Notifies a client of each run that has ended, until the client disconnects.
-    async fn forward(runs: Arc<Runs>, peer: rmcp::Peer<RoleServer>) {
+    async fn forward(runs: Arc<DomainRuns>, peer: rmcp::Peer<RoleServer>) {
         let mut ended = runs.ended();
         loop {
             tokio::select! {

@@ -26,22 +26,22 @@ pub(crate) struct Lines<R> {
     line: Vec<u8>,
     max_line: usize,
     is_dropping: bool,
-    written: mpsc::Sender<Line>,
+    written: mpsc::Sender<QueuedLine>,
     /// The response to an invalid line, until the writer has room for it.
     refusal: Option<Vec<u8>>,
-    open: Arc<Open>,
+    open: Arc<OpenRequests>,
     left: CancellationToken,
 }
 
 /// A line to write, and a signal for when it is written.
-struct Line {
+struct QueuedLine {
     bytes: Vec<u8>,
     done: Option<oneshot::Sender<io::Result<()>>>,
 }
 
 /// Writes whole lines one after another, so that a message is not cut if its sender is dropped.
-async fn write_lines(mut to: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Line>) {
-    while let Some(Line { bytes, done }) = lines.recv().await {
+async fn write_lines(mut to: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<QueuedLine>) {
+    while let Some(QueuedLine { bytes, done }) = lines.recv().await {
         let written = async {
             to.write_all(&bytes).await?;
             to.flush().await
@@ -54,12 +54,12 @@ async fn write_lines(mut to: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenRequests {
     ids: Mutex<BTreeSet<String>>,
     closed: Notify,
 }
 
-impl Open {
+impl OpenRequests {
     fn change<T>(&self, change: impl FnOnce(&mut BTreeSet<String>) -> T) -> T {
         change(&mut self.ids.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -141,7 +141,7 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for Lines<R> {
         let (written, open) = (self.written.clone(), Arc::clone(&self.open));
         async move {
             let (done, is_done) = oneshot::channel();
-            let sent = written.send(Line { bytes: line_of(&message)?, done: Some(done) }).await;
+            let sent = written.send(QueuedLine { bytes: line_of(&message)?, done: Some(done) }).await;
             let written = match sent {
                 Ok(()) => is_done.await.unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into())),
                 Err(_) => Err(io::ErrorKind::BrokenPipe.into()),
@@ -160,7 +160,7 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for Lines<R> {
             if self.refusal.is_some() {
                 // A client that sends rubbish and reads nothing is not read either.
                 let Ok(place) = self.written.reserve().await else { return None };
-                place.send(Line { bytes: self.refusal.take().unwrap_or_default(), done: None });
+                place.send(QueuedLine { bytes: self.refusal.take().unwrap_or_default(), done: None });
             }
             self.open.has_room().await;
             if !self.next_line().await.unwrap_or(false) {

@@ -26,13 +26,14 @@ use loop_runtime::{
     run::Remote,
 };
 
-use view::View;
+use view::TurnView;
 
 use crate::args::{DomainArgs, JournalArgs, tiered};
-use crate::context::{Found, Origin, ReceivedSignal, Signals, find, on_journal, places, reporting};
-use crate::drive::{Listening, Stated, ask, ask_all, asking, denied};
+use crate::context::{FoundRun, Origin, ReceivedSignal, Signals, find, on_journal, places, reporting};
+use crate::drive::{Listening, PersonEvents, ask, ask_all, asking, denied};
 use crate::output::{
-    Failure, Line, at_journal, cut, edited::Entered, screen, stream, stream::note, typed, typed::Typed,
+    Failure, TextLine, at_journal, cut, edited::LineInput, screen, stream, stream::note, typed,
+    typed::TypedInput,
 };
 use crate::shown::{bill, doubts, warned};
 
@@ -66,7 +67,7 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     let item_bytes_max = domain.item_bytes_max();
     let lines = typed::Lines::with_editor(item_bytes_max);
     let mut chat = Chat {
-        runner: runner(&domain, (&arguments, cwd.clone()), &journal, lines.is_answered())?,
+        runner: runner(&domain, &arguments, cwd.clone(), &journal, lines.is_answered())?,
         arguments,
         cwd,
         record: args.record.clone(),
@@ -84,7 +85,7 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
         is_undone: false,
     };
     if chat.lines.is_terminal() {
-        note(Line::new().styled(BOLD, &domain.spec.domain).plain("  ").plain(&domain.spec.goal));
+        note(TextLine::new().styled(BOLD, &domain.spec.domain).plain("  ").plain(&domain.spec.goal));
         note("/help lists what can be typed");
     }
     stream::outlive_reader();
@@ -125,7 +126,8 @@ fn loaded(arguments: &DomainArgs, record: Option<&Path>, cwd: &Path) -> Result<D
 /// The runner of the chat's turns.
 fn runner(
     domain: &Domain,
-    (arguments, cwd): (&DomainArgs, PathBuf),
+    arguments: &DomainArgs,
+    cwd: PathBuf,
     journal: &Arc<StoredJournal>,
     is_answered: bool,
 ) -> Result<Runner, Failure> {
@@ -139,7 +141,7 @@ fn runner(
 }
 
 /// The last turn of the chat to continue: the named run, or the latest turn in the journal.
-async fn last_turn(named: &str, journal: &JournalArgs) -> Result<Found, Failure> {
+async fn last_turn(named: &str, journal: &JournalArgs) -> Result<FoundRun, Failure> {
     let at = places::existing_journal(journal)?;
     let run = if named == "last" {
         let turn = at.runs().await?.into_iter().find(is_turn).map(|line| line.run);
@@ -147,7 +149,7 @@ async fn last_turn(named: &str, journal: &JournalArgs) -> Result<Found, Failure>
     } else {
         find(at.as_ref(), named).await?.run
     };
-    Found::read(at, &run).await
+    FoundRun::read(at, &run).await
 }
 
 /// Whether a run is a turn of a chat, by its line in the list.
@@ -157,7 +159,7 @@ fn is_turn(line: &RunLine) -> bool {
 
 /// The arguments of the chat, and the folder that its paths start from: as given, over those with which the chat began.
 /// begun with.
-fn arguments(args: &ChatArgs, continued: Option<&Found>) -> Result<(DomainArgs, PathBuf), Failure> {
+fn arguments(args: &ChatArgs, continued: Option<&FoundRun>) -> Result<(DomainArgs, PathBuf), Failure> {
     let here = places::cwd()?;
     let origin = continued.and_then(|turn| turn.recorded.origin.as_deref()).map(Origin::read).transpose()?;
     match (&args.domain, origin) {
@@ -230,10 +232,10 @@ struct Chat {
 }
 
 /// What a turn answers.
-enum Asked {
+enum TurnInput {
     Message(String),
     /// It began before and has not ended. With the person's answers for it and for the runs that it called.
-    Unfinished(Box<Run>, Stated),
+    Unfinished(Box<Run>, PersonEvents),
 }
 
 /// What a line makes the chat do.
@@ -245,8 +247,8 @@ enum LineAction {
 
 impl Chat {
     /// Continues the chat after this turn. An unfinished turn is continued first, with its requests to the person here.
-    async fn continued(&mut self, turn: Found, domain: &Domain) -> Result<Option<End>, Failure> {
-        let Found { journal, recorded, run } = turn;
+    async fn continued(&mut self, turn: FoundRun, domain: &Domain) -> Result<Option<End>, Failure> {
+        let FoundRun { journal, recorded, run } = turn;
         let id = run.id().clone();
         let (mut before, mut entries) = (journal.runs().await?, Vec::new());
         // The replies of a script are used up by the turns before.
@@ -270,7 +272,7 @@ impl Chat {
             self.messages = messages;
             return Ok(None);
         }
-        self.turn(Asked::Unfinished(Box::new(run), Stated::new())).await
+        self.turn(TurnInput::Unfinished(Box::new(run), PersonEvents::new())).await
     }
 
     /// Runs the chat turn by turn to its end.
@@ -285,8 +287,8 @@ impl Chat {
                 biased;
                 received = self.signals.next() => Err(received),
                 entered = self.lines.next_message(prompt) => match entered {
-                    Entered::Typed(typed) => Ok(typed),
-                    Entered::Interrupt => Err(ReceivedSignal::Interrupt),
+                    LineInput::Typed(typed) => Ok(typed),
+                    LineInput::Interrupt => Err(ReceivedSignal::Interrupt),
                 },
             };
             let typed = match entered {
@@ -308,7 +310,7 @@ impl Chat {
                 LineAction::Nothing => {}
                 LineAction::Quit => return Ok(End::Quit),
                 LineAction::Message(text) => {
-                    if let Some(end) = self.turn(Asked::Message(text)).await? {
+                    if let Some(end) = self.turn(TurnInput::Message(text)).await? {
                         return Ok(end);
                     }
                 }
@@ -316,11 +318,11 @@ impl Chat {
         }
     }
 
-    fn stated(&mut self, typed: Typed) -> Result<LineAction, Failure> {
+    fn stated(&mut self, typed: TypedInput) -> Result<LineAction, Failure> {
         let line = match typed {
-            Typed::Line(line) => line,
+            TypedInput::Line(line) => line,
             // Pasted text is a message, also where it looks like a command.
-            Typed::Pasted(text) => {
+            TypedInput::Pasted(text) => {
                 let text = text.trim();
                 if text.is_empty() {
                     return Ok(LineAction::Nothing);
@@ -328,11 +330,11 @@ impl Chat {
                 self.lines.remember(text);
                 return Ok(LineAction::Message(text.to_owned()));
             }
-            Typed::Rest => {
+            TypedInput::Rest => {
                 note("this is the rest of a text that was pasted before, and is left out");
                 return Ok(LineAction::Nothing);
             }
-            Typed::TooLong => {
+            TypedInput::TooLong => {
                 let max = self.item_bytes_max;
                 let limit = format!(
                     "more than {max} bytes, which is the domain's limit of a work item; shorten it, or raise \
@@ -345,11 +347,11 @@ impl Chat {
                 note(format!("a message has {limit}"));
                 return Ok(LineAction::Nothing);
             }
-            Typed::Unreadable => {
+            TypedInput::Unreadable => {
                 note("this line is not UTF-8 text and is ignored");
                 return Ok(LineAction::Nothing);
             }
-            Typed::End => {
+            TypedInput::End => {
                 if self.lines.is_terminal() {
                     note("");
                 }
@@ -396,7 +398,7 @@ impl Chat {
     }
 
     /// Runs one turn: a run that answers a message. Returns the reason if the chat ends.
-    async fn turn(&mut self, asked: Asked) -> Result<Option<End>, Failure> {
+    async fn turn(&mut self, asked: TurnInput) -> Result<Option<End>, Failure> {
         let Self {
             runner,
             stored,
@@ -411,17 +413,17 @@ impl Chat {
             ..
         } = self;
         let before = messages.len();
-        let is_new = matches!(asked, Asked::Message(_));
+        let is_new = matches!(asked, TurnInput::Message(_));
         let (mut view, request) = match asked {
-            Asked::Message(text) => {
+            TurnInput::Message(text) => {
                 messages.push(Message::user(text));
-                (View::new(runner.spec(), None), runner.chat(&mut *messages))
+                (TurnView::new(runner.spec(), None), runner.chat(&mut *messages))
             }
-            Asked::Unfinished(begun, mut said) => {
+            TurnInput::Unfinished(begun, mut said) => {
                 let own = said.remove(begun.id()).unwrap_or_default();
                 let begun = if own.is_empty() { *begun } else { runner.note_down(begun.id(), own).await? };
                 let request = runner.clone().having_said(said).chat(&mut *messages).resume(begun.id());
-                (View::new(runner.spec(), Some(begun)), request)
+                (TurnView::new(runner.spec(), Some(begun)), request)
             }
         };
         let mut run = request.events().await?;
@@ -478,8 +480,8 @@ impl Chat {
             let asks = asking(stored, run).await?;
             view.live.end_line();
             if let Some(said) = ask_all(lines, signals, &asks).await.filter(|said| !said.is_empty()) {
-                let begun = Found::read(Arc::clone(stored), run).await?.run;
-                return Box::pin(self.turn(Asked::Unfinished(Box::new(begun), said))).await;
+                let begun = FoundRun::read(Arc::clone(stored), run).await?.run;
+                return Box::pin(self.turn(TurnInput::Unfinished(Box::new(begun), said))).await;
             }
         }
         session.add(&meta);
@@ -537,7 +539,7 @@ impl Chat {
         arguments.settings.models.push(model.to_owned());
         let domain = loaded(&arguments, None, &self.cwd)?;
         let answered = self.lines.is_answered();
-        self.runner = runner(&domain, (&arguments, self.cwd.clone()), &self.stored, answered)?;
+        self.runner = runner(&domain, &arguments, self.cwd.clone(), &self.stored, answered)?;
         (self.arguments, self.limits) = (arguments, domain.limits_in_words());
         places::say_prices(&domain);
         Ok(())
@@ -590,7 +592,7 @@ fn stop(
     is_warned: &mut bool,
     ends: &mut Option<ReceivedSignal>,
     remote: &Remote,
-    view: &mut View,
+    view: &mut TurnView,
 ) -> bool {
     remote.stop(StopMode::Now);
     view.live.end_line();

@@ -9,7 +9,7 @@ use loop_core::types::{CommandKey, Slot, StopClass};
 use loop_core::{EventKind, Outcome, Run, RunSpec};
 use loop_runtime::{observe::RunEvent, report::explain};
 
-use crate::output::{Line, stream, stream::note};
+use crate::output::{TextLine, stream, stream::note};
 use crate::shown::{Live, people};
 
 const DIM: Style = Style::new().dimmed();
@@ -20,13 +20,13 @@ const LABEL: &str = "Agent: ";
 
 /// Shows one turn.
 #[derive(Debug)]
-pub(super) struct View {
+pub(super) struct TurnView {
     pub(super) live: Live,
     /// The text of the last reply.
     stated: String,
 }
 
-impl View {
+impl TurnView {
     /// `run`: the turn so far, if it began before.
     pub(super) fn new(spec: &Arc<RunSpec>, run: Option<Run>) -> Self {
         Self { live: Live::of_turn(spec, run), stated: String::new() }
@@ -76,12 +76,12 @@ impl View {
         let stop = &outcome.stop;
         if stop.class != StopClass::Answered {
             let what = format!("stopped: {} ({}). {}", stop.name(), stop.class.name(), explain(stop));
-            note(Line::from("· ").styled(ODD, what));
+            note(TextLine::from("· ").styled(ODD, what));
         } else if !stop.effects.is_none() {
-            note(Line::from("· ").styled(DIM, format!("effects: {}", stop.effects)));
+            note(TextLine::from("· ").styled(DIM, format!("effects: {}", stop.effects)));
         } else if spec.tools.iter().any(|tool| !tool.effect.is_read()) {
             // What an answer says that it did is not what was done.
-            note(Line::from("· ").styled(DIM, "no effect was requested"));
+            note(TextLine::from("· ").styled(DIM, "no effect was requested"));
         }
     }
 }

@@ -19,8 +19,8 @@ use loop_runtime::budget::{SharedBudget, Span};
 use loop_runtime::journal::StoredJournal;
 use loop_runtime::report::{BatchLine, BatchState};
 
-use progress::Shown;
-use work::{Halt, Worker};
+use progress::BatchProgress;
+use work::{HaltFlag, Worker};
 
 use crate::args::{Progress, tags};
 use crate::context::{BatchOrigin, Origin, ReceivedSignal, Signals, on_journal, places, to_loop};
@@ -64,7 +64,7 @@ pub(crate) async fn many(args: RunArgs) -> Result<ExitCode, Failure> {
     // A reader of standard output that is gone ends none of the runs.
     stream::outlive_reader();
     let mut signals = Signals::new()?;
-    let halt = Halt::default();
+    let halt = HaltFlag::default();
     let worker = Arc::new(Worker {
         runner: runner.clone(),
         journal: Arc::clone(&journal),
@@ -84,7 +84,7 @@ pub(crate) async fn many(args: RunArgs) -> Result<ExitCode, Failure> {
         jobs.min(items.len()),
         budget.map_or_else(String::new, |budget| format!("; at most {} for all of them", budget.limit)),
     ));
-    let mut shown = Shown::new(items.len(), halt.clone());
+    let mut shown = BatchProgress::new(items.len(), halt.clone());
     let mut ended = futures::stream::iter(items.into_iter().enumerate())
         .map(|(nth, item)| {
             let worker = Arc::clone(&worker);
@@ -190,7 +190,7 @@ async fn used_up(runner: &Runner) -> Result<Option<String>, Failure> {
 
 /// Handles a signal. The first Ctrl-C starts no more items and lets runs in progress end. A further signal, or another
 /// kind, exits the program, with the runs in progress in the journal.
-fn interrupted(received: ReceivedSignal, halt: &Halt, shown: &Shown) {
+fn interrupted(received: ReceivedSignal, halt: &HaltFlag, shown: &BatchProgress) {
     let is_first = halt.stop_for(received);
     if is_first && received == ReceivedSignal::Interrupt {
         stream::note("");

@@ -5,7 +5,7 @@ use std::time::Instant;
 use loop_core::types::PicoUsd;
 use loop_runtime::report::{BatchLine, BatchState};
 
-use super::work::Halt;
+use super::work::HaltFlag;
 
 use crate::output::stream;
 
@@ -14,17 +14,17 @@ const WIDTH: usize = 20;
 
 /// The counts of a batch.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct BatchProgress {
     all: usize,
     done: usize,
     failed: usize,
     cost: PicoUsd,
     since: Instant,
-    halt: Halt,
+    halt: HaltFlag,
 }
 
-impl Shown {
-    pub(super) fn new(all: usize, halt: Halt) -> Self {
+impl BatchProgress {
+    pub(super) fn new(all: usize, halt: HaltFlag) -> Self {
         Self { all, done: 0, failed: 0, cost: PicoUsd(0), since: Instant::now(), halt }
     }
 

@@ -10,7 +10,7 @@ use loop_core::{Outcome, StopReason};
 use loop_runtime::Runner;
 use loop_runtime::journal::{JournalError, StoredJournal};
 use loop_runtime::report::{BatchLine, BatchState};
-use loop_runtime::run::{Attached, Driven, Handle, StartError};
+use loop_runtime::run::{Attached, DriveResult, Handle, StartError};
 
 use super::items::Item;
 
@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_millis(500);
 
 /// Whether further items are started, and how many are in progress. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Halt {
+pub(super) struct HaltFlag {
     state: Arc<Mutex<HaltState>>,
     under_way: Arc<AtomicUsize>,
 }
@@ -35,7 +35,7 @@ struct HaltState {
     signal: Option<ReceivedSignal>,
 }
 
-impl Halt {
+impl HaltFlag {
     fn with<T>(&self, change: impl FnOnce(&mut HaltState) -> T) -> T {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -71,7 +71,7 @@ impl Halt {
 struct UnderWay(Arc<AtomicUsize>);
 
 impl UnderWay {
-    fn begin(halt: &Halt) -> Self {
+    fn begin(halt: &HaltFlag) -> Self {
         halt.under_way.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(&halt.under_way))
     }
@@ -88,7 +88,7 @@ impl Drop for UnderWay {
 pub(super) struct Worker {
     pub(super) runner: Runner,
     pub(super) journal: Arc<StoredJournal>,
-    pub(super) halt: Halt,
+    pub(super) halt: HaltFlag,
     /// Whether items whose run failed before are begun again.
     pub(super) retries: bool,
     /// Whether a failed run keeps further items from starting.
@@ -96,7 +96,7 @@ pub(super) struct Worker {
 }
 
 /// The result of an item.
-enum Done {
+enum ItemResult {
     Outcome {
         outcome: Box<Outcome>,
         state: BatchState,
@@ -165,8 +165,8 @@ impl Worker {
 
     async fn drive(&self, item: &Item) -> Result<BatchLine, Failure> {
         let (outcome, state, done_before) = match self.attach(item).await? {
-            Done::Outcome { outcome, state, done_before } => (outcome, state, done_before),
-            Done::Pruned(run) => return Ok(pruned(item, &run)),
+            ItemResult::Outcome { outcome, state, done_before } => (outcome, state, done_before),
+            ItemResult::Pruned(run) => return Ok(pruned(item, &run)),
         };
         let line = BatchLine::of("", &item.item.id, &outcome, state);
         let waits = (state == BatchState::Waiting)
@@ -184,7 +184,7 @@ impl Worker {
         Ok((nth.saturating_sub(1).max(1), last))
     }
 
-    async fn attach(&self, item: &Item) -> Result<Done, Failure> {
+    async fn attach(&self, item: &Item) -> Result<ItemResult, Failure> {
         let (mut nth, _) = self.last(item).await?;
         // The run before this one, from which it knows the evidence.
         let mut before: Option<RunId> = None;
@@ -210,7 +210,7 @@ impl Worker {
                 }
                 Ok(Attached::Ended(ended)) => {
                     let (outcome, state) = (Box::new(ended.outcome), BatchState::Ended);
-                    return Ok(Done::Outcome { outcome, state, done_before: !is_noted });
+                    return Ok(ItemResult::Outcome { outcome, state, done_before: !is_noted });
                 }
                 Ok(Attached::Elsewhere { run, pid }) => {
                     if !std::mem::replace(&mut is_noted, true) {
@@ -221,7 +221,9 @@ impl Worker {
                     }
                     tokio::time::sleep(POLL).await;
                 }
-                Err(StartError::Journal(JournalError::Pruned { run, .. })) => return Ok(Done::Pruned(run)),
+                Err(StartError::Journal(JournalError::Pruned { run, .. })) => {
+                    return Ok(ItemResult::Pruned(run));
+                }
                 // Another process has begun it in between.
                 Err(StartError::Journal(JournalError::KeyTaken { .. })) => {}
                 Err(error) => return Err(error.into()),
@@ -268,12 +270,12 @@ impl Worker {
         }
     }
 
-    async fn driven(&self, handle: Handle) -> Done {
+    async fn driven(&self, handle: Handle) -> ItemResult {
         let _listening = Listening::to(&self.journal, handle.id(), handle.remote());
         let (outcome, state) = match handle.driven().await {
-            Driven::Ended(outcome) => (outcome, BatchState::Ended),
-            Driven::Waiting(waiting) => (waiting.outcome, BatchState::Waiting),
+            DriveResult::Ended(outcome) => (outcome, BatchState::Ended),
+            DriveResult::Waiting(waiting) => (waiting.outcome, BatchState::Waiting),
         };
-        Done::Outcome { outcome: Box::new(outcome), state, done_before: false }
+        ItemResult::Outcome { outcome: Box::new(outcome), state, done_before: false }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) const SCOPE: [&str; 5] =
 
 /// What a statement is given. What is not there is NULL.
 #[derive(Debug)]
-pub(crate) struct Given<'a> {
+pub(crate) struct SqlValues<'a> {
     pub(crate) parameters: &'a Value,
     pub(crate) scope: &'a Scope,
     /// Only a change gets it.
@@ -29,7 +29,7 @@ pub(crate) struct Given<'a> {
     pub(crate) time: Option<Duration>,
 }
 
-impl Given<'_> {
+impl SqlValues<'_> {
     /// Gives each named value.
     pub(crate) fn bind(&self, statement: &mut Statement<'_>) -> Result<(), Trouble> {
         for at in 1..=statement.parameter_count() {

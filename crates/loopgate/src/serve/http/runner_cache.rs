@@ -5,12 +5,12 @@ use std::sync::{Mutex, PoisonError};
 
 /// Runners by the origin from which they are made. A run in progress has its own copy.
 #[derive(Debug)]
-pub(super) struct Kept<R> {
-    state: Mutex<State<R>>,
+pub(super) struct RunnerCache<R> {
+    state: Mutex<CachedRunners<R>>,
 }
 
 #[derive(Debug)]
-struct State<R> {
+struct CachedRunners<R> {
     /// The runners of the served domains. They stay, with the settings of the server's start.
     served: BTreeMap<String, R>,
     /// Other runners, with the number of their last use.
@@ -21,14 +21,14 @@ struct State<R> {
 /// The most other runners.
 const MAX_OTHERS: usize = 64;
 
-impl<R> Default for Kept<R> {
+impl<R> Default for RunnerCache<R> {
     fn default() -> Self {
-        let state = State { served: BTreeMap::new(), others: BTreeMap::new(), uses: 0 };
+        let state = CachedRunners { served: BTreeMap::new(), others: BTreeMap::new(), uses: 0 };
         Self { state: Mutex::new(state) }
     }
 }
 
-impl<R: Clone> Kept<R> {
+impl<R: Clone> RunnerCache<R> {
     /// Adds the runner of a served domain.
     pub(super) fn serve(&self, origin: String, runner: R) {
         self.with(|state| state.served.insert(origin, runner));
@@ -61,7 +61,7 @@ impl<R: Clone> Kept<R> {
         });
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut State<R>) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut CachedRunners<R>) -> T) -> T {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_served_runner_is_never_dropped_and_of_others_the_one_that_was_used_longest_ago() {
-        let kept: Kept<()> = Kept::default();
+        let kept: RunnerCache<()> = RunnerCache::default();
         kept.serve("served".to_owned(), ());
         kept.keep("used".to_owned(), ());
         kept.keep("unused".to_owned(), ());

@@ -9,19 +9,19 @@ use super::fault::Fault;
 
 /// The files of a journal, as they were when it was opened.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct JournalFiles {
     /// `None`: the journal is not a file.
-    journal: Option<File>,
+    journal: Option<FileId>,
     /// Where the log beside it lies.
     log_path: PathBuf,
     /// The log, once it was written.
-    log: OnceLock<File>,
+    log: OnceLock<FileId>,
 }
 
 /// Names a file whatever it is called.
-type File = (u64, u64);
+type FileId = (u64, u64);
 
-impl Place {
+impl JournalFiles {
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         Ok(Self { journal: Some(file(path)?), log_path: log(path), log: OnceLock::new() })
     }
@@ -65,13 +65,13 @@ fn log(path: &Path) -> PathBuf {
 }
 
 #[cfg(unix)]
-fn file(path: &Path) -> io::Result<File> {
+fn file(path: &Path) -> io::Result<FileId> {
     use std::os::unix::fs::MetadataExt as _;
     std::fs::metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
 /// An open file cannot be removed here.
 #[cfg(not(unix))]
-fn file(path: &Path) -> io::Result<File> {
+fn file(path: &Path) -> io::Result<FileId> {
     std::fs::metadata(path).map(|_| (0, 0))
 }
