@@ -565,9 +565,9 @@ fn each_profile_has_its_own_body() {
     }
     let committed = fs::read_to_string(&path).unwrap();
     for (reported, committed) in reported.split("\n\n").zip(committed.split("\n\n")) {
-        assert_eq!(reported, committed);
+        assert_eq!(reported, committed, "{} is stale; run this test with UPDATE_SAMPLES=1", path.display());
     }
-    assert_eq!(reported.len(), committed.len());
+    assert_eq!(reported.len(), committed.len(), "run this test with UPDATE_SAMPLES=1");
 }
 
 /// A conversation with calls and every setting, and what is warned of.

@@ -94,7 +94,11 @@ fn holds(step: &Transition<'_>, past: &Past, condition: &Condition) -> bool {
         | StopReason::Domain(_)
         | StopReason::SubmitBeforeOutput => decides() || settles(event),
         // What is known from the replies before, or from the outcome alone.
-        _ => true,
+        StopReason::OutputLimit
+        | StopReason::StorageFailed
+        | StopReason::InDoubt
+        | StopReason::EffectNotDone
+        | StopReason::EffectBlocked => true,
     }
 }
 
