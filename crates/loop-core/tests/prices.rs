@@ -113,7 +113,7 @@ fn every_reserve_of_a_large_prompt_is_at_the_price_of_a_large_prompt() {
 
 #[test]
 fn what_money_leaves_for_output_is_counted_at_the_price_above_the_threshold() {
-    // S0-45: a quarter is held back for the final pass; what is left pays for 1,000 tokens of the dearer kind,
+    // S0-45: a quarter is reserved for the final pass; what is left pays for 1,000 tokens of the dearer kind,
     // six bytes each.
     let input = 300_000 * 10_000_000;
     let left = input + 1_000 * 6 * 15_000_000;

@@ -131,7 +131,7 @@ fn cycles_of_two_to_five_calls_are_refused_at_the_third_round() {
     assert_eq!(rule, RepeatRule::Cycle { length: 2, times: 2 });
     assert_eq!(
         rule.message("toggle"),
-        "The last 2 calls have gone round 2 times with the same results, and tool 'toggle' would begin the \
+        "The last 2 calls have repeated 2 times with the same results, and tool 'toggle' would begin the \
          next round"
     );
 }

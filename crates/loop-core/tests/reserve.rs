@@ -1,4 +1,4 @@
-//! Limits are promises: what a call may take, what is held back for the final pass, which tier pays.
+//! Limits are promises: what a call may take, what is reserved for the final pass, which tier pays.
 
 use crate::common::{tier_of, usd};
 use loop_testkit::*;

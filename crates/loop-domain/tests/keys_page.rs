@@ -59,7 +59,10 @@ impl<'a> Keys<'a> {
             if !listed.is_empty() {
                 write!(line, " Values: {}.", listed.join(", ")).unwrap();
             }
-            writeln!(self.page, "- `{key}`: {line}").unwrap();
+            let is_required =
+                table["required"].as_array().is_some_and(|keys| keys.iter().any(|it| it == key));
+            let mark = if is_required { " (required)" } else { "" };
+            writeln!(self.page, "- `{key}`{mark}: {}", line.trim_end_matches(" Default: none.")).unwrap();
             for (name, form) in tables {
                 // A part of a table that a profile lays over has the keys of the whole.
                 if name != "Profile" && !name.starts_with("PartOf") && self.seen.insert(name) {

@@ -694,7 +694,7 @@ async fn a_call_is_made_again_as_long_as_it_may_bring_something() {
                 its result is that of pass 2";
     let failed =
         "!Error: Tool 'look' has already failed with identical parameters; its result is that of pass 4";
-    let round = "!Error: The last 2 calls have gone round 2 times with the same results, and tool 'look' would \
+    let round = "!Error: The last 2 calls have repeated 2 times with the same results, and tool 'look' would \
                  begin the next round; its result is that of pass";
     assert_eq!((&*reported[2], &*reported[4]), (same, failed));
     assert!(reported[9].starts_with(round), "{}", reported[9]);

@@ -44,13 +44,13 @@ fn every_reason_is_a_sentence() {
     reads(
         by_rule(Setting::OnDenied, "wipe: forbidden by gate.forbid"),
         "Policy denied a call, which ends it: wipe: forbidden by gate.forbid. \
-         It would have gone on with gate.on_denied = feed_back.",
+         It would have continued with gate.on_denied = feed_back.",
     );
     // W4: a rule of the domain is not the model's refusal.
     reads(
         by_rule(Setting::OnInvalid, "look: there is no such tool"),
         "The reply asked for what cannot be run, which ends it: look: there is no such tool. \
-         It would have gone on with gate.on_invalid = feed_back.",
+         It would have continued with gate.on_invalid = feed_back.",
     );
     reads(
         condition(R::Refused, Measure::ContentFilter),
@@ -93,36 +93,36 @@ fn every_reason_is_a_sentence() {
     let once = Measure::InARow { what: "failures of look".into(), times: 1 };
     reads(
         limit(R::NeedsHuman, once, Count(1), Setting::ToolFailuresBreaker, Count(2)),
-        "1 failure of look: the limit of 1 is reached. It would have gone on with gate.breakers.tool_failures = 2.",
+        "1 failure of look: the limit of 1 is reached. It would have continued with gate.breakers.tool_failures = 2.",
     );
     reads(
         limit(R::MaxPasses, Count(5), Count(5), Setting::Passes, Count(6)),
-        "Pass 5 was the last of the limit of 5. It would have gone on with limits.passes = 6.",
+        "Pass 5 was the last of the limit of 5. It would have continued with limits.passes = 6.",
     );
     reads(
         limit(R::MaxPasses, Count(0), Count(0), Setting::Passes, Count(1)),
-        "No pass is permitted: the limit is 0. It would have gone on with limits.passes = 1.",
+        "No pass is permitted: the limit is 0. It would have continued with limits.passes = 1.",
     );
     reads(
         limit(R::MaxModelCalls, Count(12), Count(12), Setting::ModelCalls, Count(13)),
-        "12 model calls were made, the limit of 12 is reached. It would have gone on with limits.model_calls = 13.",
+        "12 model calls were made, the limit of 12 is reached. It would have continued with limits.model_calls = 13.",
     );
     reads(
         limit(R::MaxToolCalls, Count(25), Count(25), Setting::ToolCalls, Count(26)),
-        "25 tool calls were made, the limit of 25 leaves none. It would have gone on with limits.tool_calls = 26.",
+        "25 tool calls were made, the limit of 25 leaves none. It would have continued with limits.tool_calls = 26.",
     );
     let money = |micro: u64| Measure::PicoUsd(PicoUsd(micro * 1_000_000));
     reads(
         limit(R::BudgetExceeded, money(101_000), money(100_000), Setting::Cost, money(101_001)),
-        "$0.101000 was spent, the limit of $0.100000 is reached. It would have gone on with limits.cost_usd = 0.101001.",
+        "$0.101000 was spent, the limit of $0.100000 is reached. It would have continued with limits.cost_usd = 0.101001.",
     );
     reads(
         limit(R::TokenLimit, Count(900), Count(800), Setting::Tokens, Count(901)),
-        "900 tokens were used, the limit of 800 is reached. It would have gone on with limits.tokens = 901.",
+        "900 tokens were used, the limit of 800 is reached. It would have continued with limits.tokens = 901.",
     );
     reads(
         limit(R::Timeout, Millis(300_000), Millis(300_000), Setting::WallMs, Millis(300_001)),
-        "300000 ms have passed, the limit of 300000 ms is reached. It would have gone on with limits.wall_ms = 300001.",
+        "300000 ms have passed, the limit of 300000 ms is reached. It would have continued with limits.wall_ms = 300001.",
     );
     let next = Measure::NextCost {
         spent: PicoUsd(30_000_000_000),
@@ -131,7 +131,7 @@ fn every_reason_is_a_sentence() {
     };
     reads(
         limit(R::BudgetExceeded, next, money(40_000), Setting::Cost, money(45_000)),
-        "$0.030000 spent, $0.008000 for the next call, $0.005000 held back for the final pass: the limit of $0.040000 leaves no room for more. It would have gone on with limits.cost_usd = 0.045.",
+        "$0.030000 spent, $0.008000 for the next call, $0.005000 reserved for the final pass: the limit of $0.040000 leaves no room for more. It would have continued with limits.cost_usd = 0.045.",
     );
     reads(
         limit(
@@ -141,12 +141,12 @@ fn every_reason_is_a_sentence() {
             Setting::Tokens,
             Count(1_600),
         ),
-        "900 used, 300 for the next call, 250 held back for the final pass: the limit of 1000 leaves no room for more. It would have gone on with limits.tokens = 1600.",
+        "900 used, 300 for the next call, 250 reserved for the final pass: the limit of 1000 leaves no room for more. It would have continued with limits.tokens = 1600.",
     );
     let next = Measure::NextTime { elapsed_ms: 31_000, held_ms: 10_000 };
     reads(
         limit(R::Timeout, next, Millis(40_000), Setting::WallMs, Millis(41_336)),
-        "31000 ms passed, 10000 ms held back for the final pass: the limit of 40000 ms leaves no room for more. It would have gone on with limits.wall_ms = 41336.",
+        "31000 ms passed, 10000 ms reserved for the final pass: the limit of 40000 ms leaves no room for more. It would have continued with limits.wall_ms = 41336.",
     );
     reads(
         limit(
@@ -156,14 +156,14 @@ fn every_reason_is_a_sentence() {
             Setting::Stale,
             text("equal"),
         ),
-        "The confidence went from high to medium, and gate.stale ends a run whose confidence does not rise. It would have gone on with gate.stale = equal.",
+        "The confidence went from high to medium, and gate.stale ends a run whose confidence does not rise. It would have continued with gate.stale = equal.",
     );
     reads(
         Condition {
             change: Some(Remedy { setting: Setting::HighIsFinal, to: text("false") }),
             ..condition(R::Confident, Measure::Confidence(Confidence::High))
         },
-        "High confidence, which is final here although something would run. It would have gone on with gate.high_is_final = false.",
+        "High confidence, which is final here although something would run. It would have continued with gate.high_is_final = false.",
     );
     for (reason, refusal) in
         [(R::BudgetExceeded, "cost"), (R::TokenLimit, "context"), (R::MaxModelCalls, "model_calls")]
@@ -197,13 +197,13 @@ fn every_reason_is_a_sentence() {
     for reason in [R::NeedsHuman, R::ToolFailure] {
         reads(
             limit(reason, failures(), Count(3), setting, Count(4)),
-            "3 failures of look in a row: the limit of 3 is reached. It would have gone on with gate.breakers.tool_failures = 4.",
+            "3 failures of look in a row: the limit of 3 is reached. It would have continued with gate.breakers.tool_failures = 4.",
         );
     }
     let denied = Remedy { setting: Setting::OnDenied, to: text("feed_back") };
     reads(
         Condition { change: Some(denied), ..condition(R::Refused, text("wipe: forbidden by gate.forbid")) },
-        "Policy denied a call, which ends it: wipe: forbidden by gate.forbid. It would have gone on with gate.on_denied = feed_back.",
+        "Policy denied a call, which ends it: wipe: forbidden by gate.forbid. It would have continued with gate.on_denied = feed_back.",
     );
     reads(condition(R::ModelFailure, text("auth: no key")), "The model could not be used: auth: no key.");
     reads(condition(R::ToolFailure, text("look: gone")), "A tool failed: look: gone.");
@@ -221,7 +221,7 @@ fn every_reason_is_a_sentence() {
     );
     reads(
         limit(R::MaxMessages, Count(101), Count(100), Setting::Messages, Count(101)),
-        "The next call would be made with 101 messages, more than the limit of 100. It would have gone on with limits.messages = 101.",
+        "The next call would be made with 101 messages, more than the limit of 100. It would have continued with limits.messages = 101.",
     );
     reads(
         limit(
@@ -294,7 +294,7 @@ fn what_was_true_beside_the_reason_is_told() {
     assert!(explain(&stop).ends_with(reported), "{}", explain(&stop));
     let change = Some(Remedy { setting: Setting::OutputTokens, to: Measure::Count(1) });
     let silent = Condition { change, ..condition(StopReason::TokenLimit, Measure::Count(0)) };
-    reads(silent, "No call may write anything. It would have gone on with limits.output_tokens = 1.");
+    reads(silent, "No call may write anything. It would have continued with limits.output_tokens = 1.");
 }
 
 fn written(tokens: Option<u64>, reasoning: u64, visible: bool, capped: bool) -> Measure {
@@ -343,6 +343,6 @@ fn what_was_done_and_what_was_not_is_a_sentence_of_its_own() {
     };
     assert_eq!(
         explain(&stop),
-        "Pass 5 was the last of the limit of 5. It would have gone on with limits.passes = 6. Effects: 1 failed."
+        "Pass 5 was the last of the limit of 5. It would have continued with limits.passes = 6. Effects: 1 failed."
     );
 }

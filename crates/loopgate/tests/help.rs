@@ -213,6 +213,7 @@ fn without_help(help: &str) -> String {
         }
     }
     let text = lines.join("\n").replace("\nOptions:\n\n", "\n");
+    let text = text.replace("It also has ", "Also: ").replace(": see `loopgate --help`.", ".");
     text.trim_end().trim_end_matches("Options:").trim_end().to_owned()
 }
 

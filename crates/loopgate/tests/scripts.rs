@@ -605,7 +605,7 @@ fn shown_again(played: &Played) -> Vec<String> {
             condition["change"]
                 .as_str()
                 .filter(|_| reason != "output_limit")
-                .map(|change| format!("would have gone on with {}", timeless(change))),
+                .map(|change| format!("would have continued with {}", timeless(change))),
         );
         wrong.extend(parts.into_iter().filter(|part| !stated.contains(part)));
     }

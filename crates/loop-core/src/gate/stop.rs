@@ -124,10 +124,10 @@ impl fmt::Display for Measure {
             Self::Text(text) | Self::Question(text) | Self::BrokenCheck(text) => f.write_str(text),
             Self::ContentFilter => f.write_str("a content filter of the provider stopped the reply"),
             Self::NextCost { spent, needs, held } => {
-                write!(f, "{spent} spent, {needs} for the next call, {held} held back for the final pass")
+                write!(f, "{spent} spent, {needs} for the next call, {held} reserved for the final pass")
             }
             Self::NextTime { elapsed_ms, held_ms } => {
-                write!(f, "{elapsed_ms} ms passed, {held_ms} ms held back for the final pass")
+                write!(f, "{elapsed_ms} ms passed, {held_ms} ms reserved for the final pass")
             }
             Self::Declared { says, evidence, .. } => write!(f, "{says} [{evidence}]"),
             Self::Tiers(changes) => {
@@ -143,7 +143,7 @@ impl fmt::Display for Measure {
             Self::InARow { what, times } => write!(f, "{times} {what} in a row"),
             Self::Output(written) => written.fmt(f),
             Self::NextTokens { used, needs, held } => {
-                write!(f, "{used} used, {needs} for the next call, {held} held back for the final pass")
+                write!(f, "{used} used, {needs} for the next call, {held} reserved for the final pass")
             }
         }
     }

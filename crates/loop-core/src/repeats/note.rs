@@ -46,7 +46,7 @@ pub enum RepeatNote {
         /// How many, from 2.
         times: u32,
     },
-    /// The last calls have gone round in a cycle.
+    /// The last calls form a cycle.
     Cycle {
         /// The number of calls in the cycle.
         length: u32,
@@ -104,7 +104,7 @@ impl RepeatNote {
                  between"
             ),
             Self::Cycle { length, times } => {
-                format!("the last {length} calls have gone round {times} times with the same results")
+                format!("the last {length} calls have repeated {times} times with the same results")
             }
         }
     }

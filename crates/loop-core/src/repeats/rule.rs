@@ -27,7 +27,7 @@ impl RepeatRule {
             }
             Self::Failed => format!("Tool '{tool}' has already failed with identical parameters"),
             Self::Cycle { length, times } => format!(
-                "The last {length} calls have gone round {times} times with the same results, and tool '{tool}' \
+                "The last {length} calls have repeated {times} times with the same results, and tool '{tool}' \
                  would begin the next round"
             ),
         }

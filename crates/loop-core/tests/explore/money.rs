@@ -8,7 +8,7 @@ use loop_core::{EventKind, Note, Run};
 
 use crate::edge::{Edge, call, check, finishes, is_action, work};
 
-/// Output tokens that are held back for the final pass.
+/// Output tokens that are reserved for the final pass.
 const FINAL_PASS_OUTPUT: u64 = 1_500;
 /// Tokens by which a strict bound exceeds the bytes of a prompt.
 const FRAME: u64 = 256;

@@ -15,7 +15,7 @@ pub fn explain(certificate: &Certificate) -> String {
     };
     // Where something else was true as well, one setting would not have been enough.
     if let Some(change) = continued_with(&certificate.primary).filter(|_| certificate.also.is_empty()) {
-        text.push_str(&format!(" It would have gone on with {change}."));
+        text.push_str(&format!(" It would have continued with {change}."));
     }
     if !certificate.also.is_empty() {
         let also: Vec<String> =

@@ -71,7 +71,7 @@ fn a_page_shows_every_part_of_a_run() {
         "After pass 2: stops: confident",
         "Stated confidence: high",
         "limits.passes",
-        "held back for the final pass",
+        "reserved for the final pass",
         "rule: repeats: ",
         "Asked to approve restart",
         "A person instructed: Be brief.",

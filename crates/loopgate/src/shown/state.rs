@@ -82,7 +82,8 @@ pub(crate) fn details(state: &Run, people: &PeopleReport) -> String {
         let against = condition.threshold.as_ref();
         let against = against.map_or_else(String::new, |threshold| format!(" against {threshold}"));
         let change = continued_with(condition);
-        let change = change.map_or_else(String::new, |change| format!("; would have gone on with {change}"));
+        let change =
+            change.map_or_else(String::new, |change| format!("; would have continued with {change}"));
         format!("- {}: {}{against}{change}", condition.reason, condition.value)
     });
     section(&mut text, "Conditions at the stop", None, conditions);

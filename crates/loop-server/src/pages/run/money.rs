@@ -163,7 +163,7 @@ impl CostPart {
         html! {
             p.legend {
                 span { i.m-spent {} "spent" } span { i.m-reserved {} "reserved" }
-                span { i.m-held {} "held back for the final pass" } span { i.m-limit {} "limit, where it is near" }
+                span { i.m-held {} "reserved for the final pass" } span { i.m-limit {} "limit, where it is near" }
             }
             svg.money viewBox="0 0 1000 122" preserveAspectRatio="none" role="img" aria-label="Money by event; the table below has the figures" {
                 @for (n, line) in self.lines.iter().enumerate() {
