@@ -1,5 +1,5 @@
-// The documentation's site: axe on a share of its pages or on all, the time in which each loads, and the search by
-// keyboard. `cargo xtask site` runs it.
+// The documentation's site: axe on a share of its pages or on all, the search by keyboard, and how long the slowest
+// page takes to load, which is printed and not checked. `cargo xtask site` runs it.
 
 import { createReadStream, readFileSync, readdirSync, statSync } from "node:fs";
 import { createServer } from "node:http";
@@ -7,9 +7,6 @@ import { join } from "node:path";
 import { browser, check, finish, opened, passes, until } from "./harness.mjs";
 
 const [site, share] = process.argv.slice(2);
-/// The most milliseconds that the browser computes until a page is loaded. Unlike the time that passes, they do not depend
-/// on what else the machine does.
-const MAX_LOAD_MS = 1000;
 const TYPES = { html: "text/html", css: "text/css", js: "text/javascript", svg: "image/svg+xml", png: "image/png", woff2: "font/woff2" };
 
 const server = createServer((request, response) => {
@@ -40,7 +37,6 @@ for (const name of share === "all" ? all : some) {
   await page.goto(`${origin}/${name}`);
   const { metrics } = await tools.send("Performance.getMetrics");
   const ms = Math.round(1000 * metrics.find((it) => it.name === "TaskDuration").value);
-  check(`site ${name} loads in ${MAX_LOAD_MS} ms`, ms > 0 && ms <= MAX_LOAD_MS, `${ms} ms`);
   const passed = await page.evaluate(() => Math.round(performance.getEntriesByType("navigation")[0].loadEventEnd));
   if (ms > slowest.ms) Object.assign(slowest, { page: name, ms, passed });
   await context.close();
