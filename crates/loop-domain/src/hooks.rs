@@ -111,7 +111,8 @@ const KEY_CHARS: usize = 16;
 fn web_hook(
     file: &File,
     name: &str,
-    _: (&HookConfig, &str),
+    _: &HookConfig,
+    _: &str,
     _: &mut MadeHooks,
 ) -> Result<Arc<dyn HookSender>, DomainError> {
     let message = "webhooks are not in this build; build it with `--features http`";
