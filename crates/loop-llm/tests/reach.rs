@@ -38,7 +38,7 @@ async fn a_server_that_is_off_is_said_at_once_with_its_url_however_often_it_is_c
         let ((_port, url), breaker) = (off(), BreakerHandle::new(BreakerPolicy::default()));
         for _ in 0..7 {
             let (error, took) = called(api, &url, &breaker).await;
-            assert_eq!((error.kind, error.phase), (FailureKind::Connection, ErrorPhase::Connect));
+            assert_eq!((error.kind, error.phase), (FailureKind::Connection, ErrorPhase::Connect), "{error}");
             let said = format!("{url}/v1");
             assert!(error.message.starts_with(&said), "{}", error.message);
             assert!(error.message.ends_with(": connection refused (is it running?)"), "{}", error.message);
