@@ -14,11 +14,12 @@ use tokio::net::TcpSocket;
 
 use crate::sockets::{client_at, request, soon};
 
-/// A URL at which nothing listens, as long as the socket is held: without it another test's server may get the port.
+/// A URL at which nothing listens, as long as the socket is held: without it another test's server may get the port. It is
+/// named as no other test names its server: what has answered once is waited for, and an earlier one may have had the port.
 fn off() -> (TcpSocket, String) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let url = format!("http://{}", socket.local_addr().unwrap());
+    let url = format!("http://localhost:{}", socket.local_addr().unwrap().port());
     (socket, url)
 }
 

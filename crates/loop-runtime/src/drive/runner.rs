@@ -132,7 +132,7 @@ impl Runner {
     /// ```
     /// # use std::sync::Arc;
     /// # use loop_runtime::{Runner, RunSpec, models::{ModelSpec, Models, Scripted}, people::PersonAnswer, run::EventKind, spec::SectionSpec, tools::{Effect, Registry}};
-    /// # use loop_runtime::{WorkItem, run::Driven, tools::{ToolDeclaration, ToolResult}};
+    /// # use loop_runtime::{WorkItem, run::DriveResult, tools::{ToolDeclaration, ToolResult}};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let reboot = ToolDeclaration::new("reboot").description("Reboots it.").effect(Effect::WriteKeyed);
@@ -145,7 +145,7 @@ impl Runner {
     /// # let runner = Runner::new(spec, tools, Models::one(Arc::new(model)));
     /// # let item = WorkItem::new("T-1", "ticket", "It hangs", "Reboot it.");
     /// let runner = runner.with_people().leave_when_waiting();
-    /// let Driven::Waiting(waiting) = runner.run(item).start().await?.driven().await else {
+    /// let DriveResult::Waiting(waiting) = runner.run(item).start().await?.driven().await else {
     ///     return Err("nothing was asked".into());
     /// };
     /// let requested = &waiting.requested[0];
