@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use loop_core::types::is_clean;
+
 /// The text without markup, with every invisible character spelled out, for example `[U+202E]`.
 pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
@@ -11,32 +13,18 @@ pub fn escaped(text: &str) -> String {
 
 /// Appends the [`escaped`] form of a text.
 pub fn escape_into(safe: &mut String, text: &str) {
-    let mut rest = text;
-    while let Some(at) = rest.find(is_escaped) {
-        let (plain, after) = rest.split_at(at);
-        safe.push_str(plain);
-        let mut chars = after.chars();
-        match chars.next() {
-            Some('&') => safe.push_str("&amp;"),
-            Some('<') => safe.push_str("&lt;"),
-            Some('>') => safe.push_str("&gt;"),
-            Some('"') => safe.push_str("&quot;"),
-            Some('\'') => safe.push_str("&#39;"),
-            Some(c) => {
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            c if is_clean(c) => safe.push(c),
+            c => {
                 let _ = write!(safe, "[U+{:04X}]", u32::from(c));
             }
-            None => {}
         }
-        rest = chars.as_str();
-    }
-    safe.push_str(rest);
-}
-
-fn is_escaped(c: char) -> bool {
-    match c {
-        '&' | '<' | '>' | '"' | '\'' => true,
-        ' '..='~' | '\n' | '\t' => false,
-        c => !loop_core::types::is_clean(c),
     }
 }
 
