@@ -8,7 +8,7 @@
 //! Guarantees:
 //!
 //! - A blob whose [`put`](BlobStore::put) returned is durable and complete. A put can be repeated, even by several
-//! processes at once.
+//!   processes at once.
 //! - A [`get`](BlobStore::get) returns the bytes of the put, or an error. The digest is checked each time.
 //! - A failed put, or a killed process, leaves no blob or a complete one.
 //! - Every operation ends: requests have a timeout, retries have a maximum, and each operation has a deadline.
