@@ -19,7 +19,7 @@
 //! | [`with_purpose`] | infers the purpose of a request that does not state it |
 //! | `LoopbackServer`, `Service` (feature `servers`) | the server, with its program as an example, and what it serves |
 //! | `Behaviour`, `Chunks` (feature `servers`) | how the server responds to one request, for example with a cut stream |
-//! | `Lie`, `On` (feature `servers`) | named misbehaviours, as in `loopgate mock --behaviour` |
+//! | `Lie`, `LieOn` (feature `servers`) | named misbehaviours, as in `loopgate mock --behaviour` |
 //! | `ReceivedRequest`, `ConnectionEnd` (feature `servers`) | the requests that the server received, and how the responses ended |
 
 pub mod offline;

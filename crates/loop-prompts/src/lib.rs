@@ -39,8 +39,8 @@
 //! | module or item | what you find there |
 //! |---|---|
 //! | [`Prompts`], [`Layout`], [`PromptError`] | a domain's templates: the built-in ones, or replacements that keep the anchors |
-//! | [`Dialogue`], [`Prompt`], [`Questioned`] | the prompts of one run with a document contract, cached |
-//! | [`Thread`], [`Grown`] | the new messages of a run with native tool calls |
+//! | [`Dialogue`], [`Prompt`], [`SectionQuestion`] | the prompts of one run with a document contract, cached |
+//! | [`Thread`], [`AddedTurns`] | the new messages of a run with native tool calls |
 //! | [`call_result`], [`observation_text`], [`markdown_of`] | the text that a model reads for a tool call |
 //! | [`FilterQuestion`] | the prompt of a smart tool's filter |
 //! | [`anchors`] | the headings, labels and delimiters that a program may search a prompt for |

@@ -145,7 +145,7 @@ impl Service {
         self
     }
 
-    /// Serves this lie. It does not apply to requests outside of its [`On`](super::On), and to those that behaviours of
+    /// Serves this lie. It does not apply to requests outside of its [`LieOn`](super::LieOn), and to those that behaviours of
     /// [`first`](Self::first) answer.
     #[must_use]
     pub fn lying(mut self, lie: &'static Lie) -> Self {
