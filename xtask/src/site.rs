@@ -130,7 +130,7 @@ fn page_file(root: &Path, link: &str) -> PathBuf {
     if root.join(&path).is_dir() { path.join("README.md") } else { path }
 }
 
-/// The text of a page that lists the files of its folder. Of Markdown that is no page there is a copy as text.
+/// The text of a page that lists the files of its folder. Markdown files that are not pages are linked as text.
 fn listing(shell: &Shell, summary: &str, page: &Path) -> Result<String, Failure> {
     let folder = page.parent().unwrap_or(page);
     let shown = workspace::shown(workspace::root(), folder);
@@ -144,7 +144,7 @@ fn listing(shell: &Shell, summary: &str, page: &Path) -> Result<String, Failure>
     Ok(text)
 }
 
-/// Pages of `docs` that the table of contents does not list, or lists twice. `links` finds what it lists and is not there.
+/// Pages of `docs` that the table of contents does not list, or lists twice. `links` finds entries without a page.
 pub(crate) fn find_problems(root: &Path) -> Result<Vec<String>, Failure> {
     let summary = workspace::read(&root.join(SUMMARY))?;
     let listed: Vec<PathBuf> = links(&summary).map(|(_, link)| page_file(root, link)).collect();

@@ -107,7 +107,7 @@ pub(crate) struct Config {
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, providers::ProviderTable>")]
     pub(crate) providers: OrderedTable<ProviderConfig>,
-    /// Where prices are found that are not given beside a model.
+    /// Where prices are found that no model's own table gives.
     #[serde(default)]
     pub(crate) prices: PricesConfig,
     /// What a run never exceeds.
@@ -123,7 +123,7 @@ pub(crate) struct Config {
     /// Default: none, and a model with native calls or a contract block may plan before it reads such text.
     #[serde(default)]
     pub(crate) plan: Vec<PlanSlot>,
-    /// Reasons to stop of the domain's own, by name, beside those that every run has. Default: none.
+    /// The domain's own reasons to stop, by name, in addition to those that every run has. Default: none.
     #[serde(default)]
     pub(crate) stop_reasons: OrderedTable<StopReasonConfig>,
     /// For the protocol `document`: how strictly a reply must prove that it answers this run.

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::money::Usd;
 
-/// Where prices are found that are not given beside a model.
+/// Where prices are found that no model's own table gives.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PricesConfig {
